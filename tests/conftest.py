@@ -1,0 +1,47 @@
+"""What every test may use: `golden(path, text)`, and a cache folder of the run's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="accept the texts of golden files as they are"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """`golden("cpu/add.cc", text)`: the whole text is what tests/golden/cpu/add.cc says."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def compare(path: str, text: str) -> None:
+        file = GOLDEN / path
+        if update:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            return
+        if not file.exists():
+            pytest.fail(f"tests/golden/{path} is missing; if meant, rerun with --update-golden")
+        # A plain comparison, so that pytest shows the difference line by line.
+        assert text == file.read_text(encoding="utf-8"), (
+            f"{path} changed; if meant, rerun with --update-golden"
+        )
+
+    return compare
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests compile into a folder of this run, never into the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KDSL_CACHE_DIR", str(tmp_path_factory.mktemp("kdsl-cache")))
+        yield
