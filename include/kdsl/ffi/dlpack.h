@@ -1,17 +1,31 @@
-// kdsl/ffi/dlpack.h: the DLPack 1.3 structs, mirrored; layouts are frozen by that standard.
+// kdsl/ffi/dlpack.h: DLPack 1.3, the plain structs by which frameworks show each other tensors.
+//
+// The names and layouts are the standard's. Where the official header was included first, its
+// declarations stand; the shared guard keeps a later include of it from declaring them twice.
 #pragma once
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
+
 #include <stddef.h>
 #include <stdint.h>
 
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 3
+
 #ifdef __cplusplus
-#define KDSL_ENUM_BASE : int32_t
 extern "C" {
-#else
-#define KDSL_ENUM_BASE
 #endif
 
-/// Where memory lives. Host code may touch CPU, CUDAHost, ROCMHost and CUDAManaged memory only.
-typedef enum KDSL_ENUM_BASE {
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+
+#ifdef __cplusplus
+typedef enum : int32_t {
+#else
+typedef enum {
+#endif
   kDLCPU = 1,
   kDLCUDA = 2,
   kDLCUDAHost = 3,
@@ -35,26 +49,25 @@ typedef struct {
   int32_t device_id;
 } DLDevice;
 
-/// Families of element types; together with `bits` and `lanes` they name a dtype.
 typedef enum {
-  kDLInt = 0,
-  kDLUInt = 1,
-  kDLFloat = 2,
-  kDLOpaqueHandle = 3,
-  kDLBfloat = 4,
-  kDLComplex = 5,
-  kDLBool = 6,
-  kDLFloat8_e3m4 = 7,
-  kDLFloat8_e4m3 = 8,
-  kDLFloat8_e4m3b11fnuz = 9,
-  kDLFloat8_e4m3fn = 10,
-  kDLFloat8_e4m3fnuz = 11,
-  kDLFloat8_e5m2 = 12,
-  kDLFloat8_e5m2fnuz = 13,
-  kDLFloat8_e8m0fnu = 14,
-  kDLFloat6_e2m3fn = 15,
-  kDLFloat6_e3m2fn = 16,
-  kDLFloat4_e2m1fn = 17,
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U,
+  kDLBool = 6U,
+  kDLFloat8_e3m4 = 7U,
+  kDLFloat8_e4m3 = 8U,
+  kDLFloat8_e4m3b11fnuz = 9U,
+  kDLFloat8_e4m3fn = 10U,
+  kDLFloat8_e4m3fnuz = 11U,
+  kDLFloat8_e5m2 = 12U,
+  kDLFloat8_e5m2fnuz = 13U,
+  kDLFloat8_e8m0fnu = 14U,
+  kDLFloat6_e2m3fn = 15U,
+  kDLFloat6_e3m2fn = 16U,
+  kDLFloat4_e2m1fn = 17U,
 } DLDataTypeCode;
 
 typedef struct {
@@ -63,7 +76,7 @@ typedef struct {
   uint16_t lanes;
 } DLDataType;
 
-/// A borrowed view. Strides count elements; the first element is at data + byte_offset bytes.
+/// A view of memory. Strides count elements; NULL strides mean rows without gaps.
 typedef struct {
   void* data;
   DLDevice device;
@@ -74,23 +87,18 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
-/// An owned tensor as it was before DLPack 1.0; capsule name "dltensor".
+/// A tensor with an owner, as exchanged before version 1.0.
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;
   void (*deleter)(struct DLManagedTensor* self);
 } DLManagedTensor;
 
-typedef struct {
-  uint32_t major;
-  uint32_t minor;
-} DLPackVersion;
-
 #define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
 #define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
 
-/// An owned tensor since DLPack 1.0; capsule name "dltensor_versioned".
+/// A tensor with an owner; whoever holds it calls `deleter` once.
 typedef struct DLManagedTensorVersioned {
   DLPackVersion version;
   void* manager_ctx;
@@ -99,16 +107,19 @@ typedef struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
-// The C exchange protocol: a class carries a capsule "dlpack_exchange_api" with this table in its
-// attribute `__dlpack_c_exchange_api__`. All functions but the allocator need the GIL.
-typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out,
-                                            void* error_ctx,
-                                            void (*SetError)(void* error_ctx, const char* kind,
-                                                             const char* message));
-typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* object, DLManagedTensorVersioned** out);
-typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor, void** out);
-typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* object, DLTensor* out);
-typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id, void** out);
+// ---- The exchange table: what a framework's tensor type offers as `__dlpack_c_exchange_api__`.
+// Each function returns 0, or -1 with a Python error set (the allocator: with SetError called).
+
+typedef int (*DLPackManagedTensorAllocator)(
+    DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
+    void (*SetError)(void* error_ctx, const char* kind, const char* message));
+typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object,
+                                                     DLManagedTensorVersioned** out);
+typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor,
+                                                   void** out_py_object);
+typedef int (*DLPackDLTensorFromPyObjectNoSync)(void* py_object, DLTensor* out);
+typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id,
+                                       void** out_current_stream);
 
 typedef struct DLPackExchangeAPIHeader {
   DLPackVersion version;
@@ -127,3 +138,5 @@ typedef struct DLPackExchangeAPI {
 #ifdef __cplusplus
 }  // extern "C"
 #endif
+
+#endif  // DLPACK_DLPACK_H_
