@@ -86,11 +86,8 @@ typedef enum {
 typedef struct {
   uint64_t combined_ref_count;
   int32_t type_index;
-  uint32_t __padding;
-  union {
-    void (*deleter)(void* self, int flags);
-    int64_t __ensure_align;
-  };
+  uint32_t reserved;
+  void (*deleter)(void* self, int flags);
 } TVMFFIObject;
 
 /// A value of any type. `zero_padding` is 0 unless the value is a small string.
@@ -178,7 +175,7 @@ extern "C" {
 // ---- Whole objects, head and content; a table of offsets that code can name.
 
 /// A new object's combined_ref_count: one strong reference and the weak one it holds.
-#define KDSL_ONE_REFERENCE UINT64_C(0x100000001)
+#define KDSL_REF_COUNT_ONE 0x100000001ull
 
 typedef struct {
   TVMFFIObject head;
@@ -231,6 +228,7 @@ KDSL_FROZEN(DLTensor, ndim, 16);
 KDSL_FROZEN(DLTensor, shape, 24);
 KDSL_FROZEN(DLTensor, byte_offset, 40);
 KDSL_FROZEN(KdslTensorObject, tensor, 24);
+KDSL_STATIC_ASSERT(sizeof(TVMFFIObject) == 24, "ABI: an object's head is 24 bytes");
 KDSL_STATIC_ASSERT(sizeof(TVMFFIAny) == 16, "ABI: TVMFFIAny is 16 bytes");
 KDSL_STATIC_ASSERT(sizeof(KdslTensorObject) == 72, "ABI: a Tensor is 72 bytes");
 KDSL_STATIC_ASSERT(sizeof(KdslArrayObject) == 56, "ABI: an Array is 56 bytes");

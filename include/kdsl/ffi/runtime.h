@@ -5,8 +5,7 @@
 // Fields are only ever appended: a reader compares `size` before it uses a later one.
 #pragma once
 
-#include <kdsl/ffi/dlpack.h>
-#include <stdint.h>
+#include <kdsl/ffi/c_abi.h>
 
 #define KDSL_RUNTIME_VERSION 1
 
