@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def include_dir() -> Path:
-    """The folder to give to a C++ compiler as `-I`: it holds `kdsl/ffi/`, `kdsl/cpu/`, `tvm/ffi/`."""
+    """The folder to give to a C++ compiler as `-I`: it holds `kdsl/ffi/` and `kdsl/cpu/`."""
     return _shared("include")
 
 
@@ -43,8 +43,7 @@ def _shared(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise FileNotFoundError(
-        f"kdsl's {name}/ is neither in {PACKAGE / 'share'} nor in {PACKAGE.parent}; "
-        "reinstall kdsl"
+        f"kdsl's {name}/ is neither in {PACKAGE / 'share'} nor in {PACKAGE.parent}; reinstall kdsl"
     )
 
 
