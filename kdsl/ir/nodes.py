@@ -287,7 +287,8 @@ class Func(Node):
 
     def tensor(self, name: str) -> TensorType:
         """Type of a tensor parameter or scratch buffer. Raises KeyError."""
-        for p in (*self.params, *self.scratch):
+        tensors: tuple[Param | ScratchBuffer, ...] = (*self.params, *self.scratch)
+        for p in tensors:
             if p.name == name and isinstance(p.type, TensorType):
                 return p.type
         raise KeyError(name)

@@ -6,9 +6,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kdsl.ir.nodes import (
-    Along, Arg, Block, Bound, Carry, Cast, Const, DimSize, Dot, Ew, ForRange, ForTiles, Func, If,
-    Index, Iota, Let, Load, LoopVar, Op, Parallel, Point, Reduce, Require, Stmt, Store,
-)  # fmt: skip
+    Arg,
+    Block,
+    Bound,
+    Carry,
+    Cast,
+    Const,
+    DimSize,
+    Dot,
+    Ew,
+    ForRange,
+    ForTiles,
+    Func,
+    If,
+    Index,
+    Iota,
+    Let,
+    Load,
+    LoopVar,
+    Op,
+    Parallel,
+    Point,
+    Reduce,
+    Require,
+    Stmt,
+    Store,
+)
 from kdsl.ir.types import Type
 
 
@@ -198,4 +221,3 @@ def rename(func: Func, names: dict[str, str]) -> Func:
         return replace(c, init=new(c.init), next=new(c.next))
 
     return map_blocks(func, lambda b: tuple(map(stmt, b)))
-
