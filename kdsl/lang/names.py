@@ -1,0 +1,217 @@
+"""The functions kernel bodies call. Each is plain Python with a NumPy meaning.
+
+NumPy is imported by the first call, so that importing this module stays cheap: the meanings live
+in `kdsl.lang.value` (tiles and operators) and `kdsl.lang.run` (loops, tensors of a run).
+The frontend recognises these very objects; the tables at the end say what each one is.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kdsl.dims import Extent
+from kdsl.dtypes import DType, DTypeVar, f32
+
+if TYPE_CHECKING:
+    from kdsl.lang.run import Tensor, Tile
+    from kdsl.lang.value import Value
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+inf = math.inf
+#: log2(e): `exp(x)` is `exp2(x * LOG2E)`.
+LOG2E = 1.4426950408889634
+
+
+def _elementwise(fn: str, *args: object) -> Any:
+    from kdsl.lang.value import elementwise
+
+    return elementwise(fn, *args)
+
+
+def where(condition: object, a: object, b: object) -> Any:
+    """`a` where the condition holds, else `b`, element by element."""
+    return _elementwise("where", condition, a, b)
+
+
+def maximum(a: object, b: object) -> Any:
+    """The larger of two, element by element; NaN if either is NaN."""
+    return _elementwise("maximum", a, b)
+
+
+def minimum(a: object, b: object) -> Any:
+    """The smaller of two, element by element; NaN if either is NaN."""
+    return _elementwise("minimum", a, b)
+
+
+def fmax(a: object, b: object) -> Any:
+    """The larger of two, element by element; a NaN is ignored if the other is a number."""
+    return _elementwise("fmax", a, b)
+
+
+def fmin(a: object, b: object) -> Any:
+    """The smaller of two, element by element; a NaN is ignored if the other is a number."""
+    return _elementwise("fmin", a, b)
+
+
+def exp(x: object) -> Any:
+    """e**x."""
+    return _elementwise("exp", x)
+
+
+def exp2(x: object) -> Any:
+    """2**x."""
+    return _elementwise("exp2", x)
+
+
+def log(x: object) -> Any:
+    """The natural logarithm; -inf of 0, NaN of a negative number."""
+    return _elementwise("log", x)
+
+
+def log2(x: object) -> Any:
+    """The binary logarithm; -inf of 0, NaN of a negative number."""
+    return _elementwise("log2", x)
+
+
+def sqrt(x: object) -> Any:
+    """The square root; NaN of a negative number."""
+    return _elementwise("sqrt", x)
+
+
+def rsqrt(x: object) -> Any:
+    """1 / sqrt(x); inf of 0."""
+    return _elementwise("rsqrt", x)
+
+
+def tanh(x: object) -> Any:
+    """The hyperbolic tangent."""
+    return _elementwise("tanh", x)
+
+
+def sigmoid(x: object) -> Any:
+    """1 / (1 + exp(-x))."""
+    return _elementwise("sigmoid", x)
+
+
+def erf(x: object) -> Any:
+    """The error function."""
+    return _elementwise("erf", x)
+
+
+def sin(x: object) -> Any:
+    """The sine of an angle in radians."""
+    return _elementwise("sin", x)
+
+
+def cos(x: object) -> Any:
+    """The cosine of an angle in radians."""
+    return _elementwise("cos", x)
+
+
+def floor(x: object) -> Any:
+    """The largest integer not above x, in x's dtype."""
+    return _elementwise("floor", x)
+
+
+def ceil(x: object) -> Any:
+    """The smallest integer not below x, in x's dtype."""
+    return _elementwise("ceil", x)
+
+
+def round(x: object) -> Any:
+    """The nearest integer, halves to even, in x's dtype."""
+    return _elementwise("round", x)
+
+
+def abs(x: object) -> Any:
+    """The absolute value."""
+    return _elementwise("abs", x)
+
+
+def fma(a: object, b: object, c: object) -> Any:
+    """a * b + c, rounded once."""
+    return _elementwise("fma", a, b, c)
+
+
+def dot(a: Value, b: Value) -> Value:
+    """The matrix product of two tiles of one dtype; accumulates in f32 (f64, i32 for i8)."""
+    from kdsl.lang.value import dot as meaning
+
+    return meaning(a, b)
+
+
+def zeros(*shape: object, dtype: DType | DTypeVar = f32) -> Any:
+    """A value of zeros; the shape is tiles, dims and integers."""
+    return full(*shape, 0, dtype=dtype)
+
+
+def full(*shape_and_value: object, dtype: DType | DTypeVar = f32) -> Any:
+    """A value that is the same everywhere: `full(m, D, -inf)`; the number comes last."""
+    from kdsl.lang.run import full as meaning
+
+    return meaning(shape_and_value, dtype)
+
+
+def arange(size: Extent) -> Any:
+    """0, 1, ... size - 1."""
+    from kdsl.lang.run import arange as meaning
+
+    return meaning(size)
+
+
+def tiles(
+    dim: Extent, *, start: object = None, stop: object = None, size: int | None = None
+) -> Iterable[Tile]:
+    """Slices of [start, stop) clamped to [0, dim]; the last may be shorter.
+
+    Args:
+        dim: the dim that the slices are of.
+        start, stop: where to begin and end; all of the dim when left out.
+        size: length of a slice, where it is part of the meaning; else the schedule decides.
+    """
+    from kdsl.lang.run import tiles as meaning
+
+    return meaning(dim, start, stop, size)
+
+
+def parallel(*over: object) -> Iterator[Any]:
+    """Independent iterations over the product of dims and `tiles(...)`."""
+    from kdsl.lang.run import parallel as meaning
+
+    return meaning(over)
+
+
+def scratch(dtype: DType | DTypeVar, *shape: Extent) -> Tensor:
+    """A tensor that lives as long as the call; what one phase writes the next may read."""
+    from kdsl.lang.run import scratch as meaning
+
+    return meaning(dtype, shape)
+
+
+def require(*conditions: object) -> None:
+    """Conditions of a call, checked before anything runs. ValueError when one does not hold."""
+    from kdsl.lang.run import require as meaning
+
+    meaning(conditions)
+
+
+def inline(fn: F) -> F:
+    """Marks a helper of kernels. Helpers are inlined with or without it; the mark is for readers."""
+    return fn
+
+
+#: Functions of this module that are elementwise operations, by object.
+ELEMENTWISE: dict[object, str] = {
+    f: f.__name__
+    for f in (
+        where, maximum, minimum, fmax, fmin, exp, exp2, log, log2, sqrt, rsqrt, tanh, sigmoid, erf,
+        sin, cos, floor, ceil, round, abs, fma,
+    )
+}  # fmt: skip
+
+#: Python's own functions that mean the same.
+BUILTIN_ELEMENTWISE: dict[object, str] = {builtins.abs: "abs"}
