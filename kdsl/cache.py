@@ -1,0 +1,159 @@
+"""The disk cache of compiled modules: two keys, atomic publication, safe among processes.
+
+A **lookup** record answers "what did this kernel, called like this, compile to?" from things that
+are known without running the compiler: source text, captured values, dtypes, statics, sizes, kdsl's
+own digest. A **store** folder holds one module under the digest of its generated text and flags.
+Many lookups may lead to one module; a lookup miss with a store hit compiles nothing.
+
+    <root>/lookup/<key>.json     a small record
+    <root>/store/<key>/module.so and, if asked for, the sources
+    <root>/failed/<key>/         sources and log of a build that failed
+    <root>/locks/<key>.lock
+
+What stands under its final name is complete: files and folders are made beside it and renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+#: Changes when the layout of the cache does; an older layout is left alone, never read.
+LAYOUT = "v1"
+
+MODULE = "module.so"
+
+#: Seconds to wait for another process that builds the same module before building it here too.
+PATIENCE = 120.0
+
+
+def digest(parts: Iterable[str]) -> str:
+    """A file-name-safe hash of texts; where one ends and the next begins matters."""
+    state = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        data = part.encode()
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+class Cache:
+    """The cache in one folder. Several processes and threads may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / LAYOUT
+
+    def lookup(self, key: str) -> dict[str, object] | None:
+        """The record of a lookup key; None when there is none or it cannot be read."""
+        try:
+            record = json.loads((self.root / "lookup" / f"{key}.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        return record if isinstance(record, dict) else None
+
+    def remember(self, key: str, record: dict[str, object]) -> None:
+        """Write the record of a lookup key; the last writer wins."""
+        folder = self._folder("lookup")
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        os.replace(name, folder / f"{key}.json")
+
+    def find(self, key: str, size: int | None = None) -> Path | None:
+        """The module stored under a key; None when there is none, or one of another size.
+
+        The size guards against a file that a crash of the machine left short.
+        """
+        module = self.root / "store" / key / MODULE
+        try:
+            found = module.stat().st_size
+        except OSError:
+            return None
+        return module if found and size in (None, found) else None
+
+    def publish(self, key: str, build: Callable[[Path], None], *, keep: bool) -> Path:
+        """The module of a store key, built by `build(folder)` unless it is there.
+
+        `build` writes `module.so` into a fresh folder; with `keep`, all else it wrote there is
+        published too. One process builds while others wait for it. If `build` raises, the folder
+        moves to `failed/` for the user to read, and the exception goes on.
+        """
+        with self._lock(key):
+            if module := self.find(key):
+                return module
+            folder = Path(tempfile.mkdtemp(dir=self._folder("tmp"), prefix=f"{key[:12]}-"))
+            try:
+                build(folder)
+            except BaseException:
+                self._replace(folder, self._folder("failed") / key)
+                raise
+            if not keep:
+                _strip(folder)
+            return self._replace(folder, self._folder("store") / key) / MODULE
+
+    def failed(self, key: str) -> Path:
+        """Where the sources and log of a failed build of this key are."""
+        return self.root / "failed" / key
+
+    def clear(self) -> int:
+        """Remove everything; the number of modules that were stored."""
+        count = sum(1 for _ in (self.root / "store").glob(f"*/{MODULE}"))
+        shutil.rmtree(self.root, ignore_errors=True)
+        return count
+
+    def size(self) -> tuple[int, int]:
+        """Number of stored modules, and bytes of everything in the cache."""
+        files = [path for path in self.root.rglob("*") if path.is_file()]
+        modules = sum(path.name == MODULE and path.parent.parent.name == "store" for path in files)
+        return modules, sum(path.stat().st_size for path in files)
+
+    def _folder(self, name: str) -> Path:
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _replace(self, folder: Path, target: Path) -> Path:
+        """Rename a folder to its final place; if another one is there, it wins when complete."""
+        for _ in range(2):
+            try:
+                folder.rename(target)
+                return target
+            except OSError:
+                if target.parent.name == "store" and (target / MODULE).is_file():
+                    break
+                shutil.rmtree(target, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        return target
+
+    @contextlib.contextmanager
+    def _lock(self, key: str) -> Iterator[None]:
+        # Only a miss comes here, so a cached start never pays for this import.
+        import filelock
+
+        lock = filelock.FileLock(self._folder("locks") / f"{key}.lock", timeout=PATIENCE)
+        try:
+            lock.acquire()
+        except (OSError, filelock.Timeout):
+            # No locks on this file system, or a process that hangs: building twice is safe.
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _strip(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name == MODULE:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
