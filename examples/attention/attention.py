@@ -18,7 +18,7 @@ def attention(
     *,
     causal: Static[bool] = False,
 ):
-    """Softmax attention, grouped heads, bottom-right causal; a fully masked row gives 0 and -inf."""
+    """Softmax attention, grouped heads, bottom-right causal; a masked row gives 0 and -inf."""
     kdsl.require(H % G == 0, scale > 0)
     for b, h, m in kdsl.parallel(B, H, kdsl.tiles(M)):
         g, qm = h // (H // G), q[b, h, m]
