@@ -1,0 +1,193 @@
+// kdsl/ffi/call.h: one call of a kernel: overlap rules, omitted outputs, phases, the result.
+#pragma once
+
+#include <kdsl/ffi/copy.h>
+#include <kdsl/ffi/parallel.h>
+#include <kdsl/ffi/view.h>
+
+namespace kdsl {
+
+class Call : public ArgReader {
+ public:
+  using ArgReader::ArgReader;
+
+  /// The size that an expression in an annotation gives: checked where an input has it, and the
+  /// size of outputs.
+  void computed(Dim& dim, i64 value) {
+    if (!ok()) return;
+    const bool agrees = !dim.is_bound() || dim.value == value;
+    const View* origin = dim.origin;
+    dim.value = value;
+    dim.origin = nullptr;
+    if (value < 0) {
+      negative(dim);
+    } else if (!agrees) {
+      origin->mismatch("ValueError");
+    }
+  }
+
+  /// After all arguments are read: outputs given or omitted together, none of them over another
+  /// tensor; omitted ones made, and rows without gaps for the kernel. False after raising.
+  bool prepare() {
+    if (!ok()) return false;
+    const View* given = nullptr;
+    const View* omitted = nullptr;
+    DLDevice device = {kDLCPU, 0};
+    for (View* view = views_; view; view = view->next_) {
+      if (view->role_ == View::kOutput) (view->given_ ? given : omitted) = view;
+      if (view->given_) device = view->device_;
+      if (view->role_ != View::kInput && view->given_ && !is_separate(*view)) return false;
+    }
+    if (given && omitted) return half_omitted(*omitted);
+    for (View* view = views_; view; view = view->next_) {
+      if (!view->given_ ? !make(*view, device) : has_gaps(*view) && !close_gaps(*view)) return false;
+    }
+    return true;
+  }
+
+  /// Run the phases of the kernel for this CPU in order, then hand the outputs over. `scratch` is
+  /// the field of `args` that takes the call's scratch block.
+  int run(const Kernel* const* variants, int variant, const void* args, void*& scratch,
+          TVMFFIAny* result) {
+    if (variant < 0) return no_variant();
+    const Kernel& kernel = *variants[variant];
+    const i64 bytes = kernel.scratch ? kernel.scratch(args) : 0;
+    if (bytes > 0) {
+      ThreadState* state = thread_state();
+      scratch = state ? state->scratch.reserve(bytes) : nullptr;
+      if (!scratch) return out_of_memory();
+    }
+    for (int i = 0; i < kernel.phase_count; ++i) {
+      if (!run_phase(kernel.phases[i], args)) return out_of_memory();
+    }
+    for (View* view = views_; view; view = view->next_) {
+      if (view->temporary_ && view->role_ != View::kInput) {
+        move(*view, view->original_, given_strides(*view), view->data_, view->strides_);
+      }
+    }
+    return hand_over(result);
+  }
+
+ private:
+  static constexpr int kMaxOutputs = 64;
+
+  bool is_separate(const View& output) {
+    for (View* other = views_; other; other = other->next_) {
+      if (other == &output || !other->given_) continue;
+      // Two outputs meet here twice; the later one of them speaks.
+      if (other->role_ != View::kInput && other->index_ > output.index_) continue;
+      const Region mine = output.region(), its = other->region();
+      if (!overlap(mine, its)) continue;
+      const bool replaces = output.replaces_ >> (other->index_ & 63) & 1;
+      if (replaces && mine.is_same_view(its)) continue;
+      return overlapping(output, *other);
+    }
+    return true;
+  }
+
+  KDSL_COLD bool overlapping(const View& output, const View& other) {
+    Text text;
+    argument(text, output.index_, output.name_)
+        << "shares memory with argument " << other.index_ << " `" << other.name_
+        << "`; pass a buffer of its own";
+    if (output.role_ == View::kOutput && other.role_ == View::kInput) {
+      text << ", or declare one parameter InOut";
+    }
+    return fail("ValueError", text) == 0;
+  }
+
+  KDSL_COLD bool half_omitted(const View& omitted) {
+    Text text;
+    argument(text, omitted.index_, omitted.name_) << "expected ";
+    omitted.show_expected(text);
+    return fail("TypeError", text << ", got None; outputs are given all or omitted all") == 0;
+  }
+
+  KDSL_COLD void negative(const Dim& dim) {
+    Text text;
+    text << signature() << ": the size " << dim.text << " is negative: " << dim.value;
+    fail("ValueError", text);
+  }
+
+  KDSL_COLD int no_variant() {
+    Text text;
+    return fail("RuntimeError", text << signature() << ": compiled for a newer kind of CPU only");
+  }
+
+  KDSL_COLD int out_of_memory() {
+    Text text;
+    return fail("MemoryError", text << signature() << ": no memory for temporary values");
+  }
+
+  bool make(View& view, DLDevice device) {
+    DLTensor prototype = {nullptr, device, view.ndim_, view.dtype(), view.sizes_, nullptr, 0};
+    view.made_ = allocate(prototype);
+    if (!view.made_) return failed() == 0;
+    const DLTensor& tensor = view.made_->tensor;
+    view.data_ = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    compact_strides(view);
+    return true;
+  }
+
+  static void compact_strides(View& view) {
+    i64 stride = 1;
+    for (int i = view.ndim_ - 1; i >= 0; --i) {
+      view.strides_[i] = stride;
+      stride *= view.sizes_[i];
+    }
+  }
+
+  /// Whether the elements of a row lie apart; kernels take them to be neighbours.
+  static bool has_gaps(const View& view) {
+    const int last = view.ndim_ - 1;
+    return last >= 0 && view.sizes_[last] > 1 && view.strides_[last] != 1 && !view.empty_;
+  }
+
+  bool close_gaps(View& view) {
+    i64 bytes = view.element_bytes();
+    for (int i = 0; i < view.ndim_; ++i) bytes *= view.sizes_[i];
+    view.temporary_ = kdsl_malloc(bytes + Arena::kAlign);
+    if (!view.temporary_) return out_of_memory() == 0;
+    const auto address = reinterpret_cast<uintptr_t>(view.temporary_);
+    view.original_ = view.data_;
+    view.data_ = reinterpret_cast<char*>((address + Arena::kAlign - 1) & ~(Arena::kAlign - 1));
+    compact_strides(view);
+    // Outputs too: what the kernel does not write keeps its value.
+    move(view, view.data_, view.strides_, view.original_, given_strides(view));
+    return true;
+  }
+
+  const int64_t* given_strides(const View& view) const {
+    return View::tensor_of((*this)[view.index_])->strides;
+  }
+
+  static void move(const View& view, void* to, const i64* to_strides, const void* from,
+                   const i64* from_strides) {
+    copy_elements(view.element_bytes(), to, to_strides, from, from_strides, view.sizes_,
+                  view.ndim_);
+  }
+
+  /// Nothing for outputs that were given, a Tensor for one that was made, an Array for several.
+  int hand_over(TVMFFIAny* result) {
+    KdslTensorObject* made[kMaxOutputs];
+    int first = kMaxOutputs;
+    for (View* view = views_; view; view = view->next_) {
+      if (view->made_) made[--first] = view->made_;
+    }
+    const int count = kMaxOutputs - first;
+    TVMFFIObject* object = nullptr;
+    if (count == 1) object = &made[first]->head;
+    if (count > 1) {
+      KdslArrayObject* array = new_array(made + first, count);
+      if (!array) return out_of_memory();
+      object = &array->head;
+    }
+    for (View* view = views_; view; view = view->next_) view->made_ = nullptr;
+    result->type_index = object ? object->type_index : static_cast<int32_t>(kTVMFFINone);
+    result->zero_padding = 0;
+    result->v_obj = object;
+    return 0;
+  }
+};
+
+}  // namespace kdsl

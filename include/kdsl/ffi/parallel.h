@@ -1,0 +1,148 @@
+// kdsl/ffi/parallel.h: run tasks on the threads that this process already has, else on our own.
+#pragma once
+
+#include <kdsl/ffi/error.h>
+#include <kdsl/ffi/pool.h>
+
+namespace kdsl {
+
+/// The OpenMP of GCC's libgomp, when another library (torch) has brought it into the process.
+///
+/// Two pools of spinning threads on the same cores slow each other down several times, so ours
+/// stays asleep where there is a libgomp. libgomp hangs in a child of fork whose parent used it.
+class Gomp {
+ public:
+  using Parallel = void(void (*)(void*), void*, unsigned threads, unsigned flags);
+  using MaxThreads = int();
+
+  static const Gomp& get() {
+    // Libraries come while a process runs; a new look costs what dlsym costs, the counter little.
+    const uint64_t now = libraries_loaded();
+    if (__atomic_exchange_n(&found_.seen_, now, __ATOMIC_RELAXED) != now) found_.look();
+    return found_;
+  }
+  /// The function that starts a parallel region; null without libgomp and in a child of fork.
+  Parallel* parallel() const { return kdsl_getpid() == home_ ? parallel_ : nullptr; }
+  /// What omp_set_num_threads, and so torch.set_num_threads, has set; 0 without libgomp.
+  int threads() const { return max_threads_ ? max_threads_() : 0; }
+
+ private:
+  struct PhdrInfo {
+    void* addr;
+    const char* name;
+    const void* phdr;
+    uint16_t phnum;
+    unsigned long long adds;
+  };
+
+  static uint64_t libraries_loaded();
+
+  KDSL_COLD void look() {
+    void* library = nullptr;
+    auto* parallel = find_symbol<Parallel>("GOMP_parallel");
+    if (!parallel && (library = loaded_library("libgomp.so.1"))) {
+      parallel = find_symbol<Parallel>("GOMP_parallel", library);
+    }
+    max_threads_ = find_symbol<MaxThreads>("omp_get_max_threads", library);
+    parallel_ = max_threads_ ? parallel : nullptr;
+  }
+
+  static Gomp found_;
+  /// The process that loaded the module.
+  static inline const int home_ = kdsl_getpid();
+  uint64_t seen_ = 0;
+  Parallel* parallel_ = nullptr;
+  MaxThreads* max_threads_ = nullptr;
+};
+
+inline Gomp Gomp::found_;
+
+extern "C" int kdsl_dl_iterate_phdr(int (*each)(void* info, size_t size, void* out),
+                                    void* out) __asm__("dl_iterate_phdr");
+
+inline uint64_t Gomp::libraries_loaded() {
+  uint64_t count = 0;
+  kdsl_dl_iterate_phdr(
+      [](void* info, size_t, void* out) {
+        *static_cast<uint64_t*>(out) = static_cast<PhdrInfo*>(info)->adds;
+        return 1;
+      },
+      &count);
+  return count;
+}
+
+/// Number in an environment variable; 0 where it is not set or no number.
+inline int number_in_environment(const char* name) {
+  const char* text = kdsl_getenv(name);
+  int value = 0;
+  for (; text && *text >= '0' && *text <= '9' && value < 10000; ++text) {
+    value = 10 * value + (*text - '0');
+  }
+  return value;
+}
+
+/// CPUs that this process may run on.
+inline int usable_cpus() {
+  unsigned long mask[128] = {};
+  const int failed = kdsl_sched_getaffinity(0, sizeof(mask), mask);
+  int count = 0;
+  for (unsigned long word : mask) count += __builtin_popcountl(word);
+  return failed || count == 0 ? 1 : count;
+}
+
+/// How many threads a call is to use: KDSL_NUM_THREADS, else OpenMP's number, else all CPUs.
+inline int thread_count(const Gomp& gomp) {
+  // Plain variables: a guarded static would need the C++ library. A race computes the same twice.
+  static int asked = -1, cpus = 0;
+  if (asked < 0) asked = number_in_environment("KDSL_NUM_THREADS");
+  if (cpus == 0) cpus = usable_cpus();
+  if (asked > 0) return asked;
+  const int openmp = gomp.threads();
+  return openmp > 0 ? openmp : cpus;
+}
+
+/// Call body(ctx, begin, end) over disjoint parts of [0, tasks), on several threads where that can
+/// be; returns when all are done.
+inline void parallel_for(i64 tasks, void (*body)(void* ctx, int64_t begin, int64_t end),
+                         void* ctx) {
+  if (tasks <= 0) return;
+  if (tasks == 1) return body(ctx, 0, 1);
+  if (__kdsl_rt && __kdsl_rt->parallel_for) return __kdsl_rt->parallel_for(tasks, body, ctx);
+  const Gomp& gomp = Gomp::get();
+  const int available = thread_count(gomp);
+  const int threads = available < tasks ? available : static_cast<int>(tasks);
+  if (threads <= 1) return body(ctx, 0, tasks);
+  // Small enough that an early thread takes over from a late one, large enough to be cheap.
+  const i64 chunk = tasks / (8 * threads) > 1 ? tasks / (8 * threads) : 1;
+  Tasks work = {body, ctx, tasks, chunk, 0};
+  if (auto* parallel = gomp.parallel()) {
+    return parallel([](void* tasks) { static_cast<Tasks*>(tasks)->drain(); }, &work, threads, 0);
+  }
+  Pool* pool = Pool::get(available);
+  if (!pool || !pool->run(work)) body(ctx, 0, tasks);
+}
+
+/// Run one phase of a kernel; false when a thread found no memory for its arena.
+inline bool run_phase(const Phase& phase, const void* args) {
+  struct Context {
+    const Phase& phase;
+    const void* args;
+    i64 arena;
+    bool failed;
+  };
+  Context context = {phase, args, phase.arena ? phase.arena(args) : 0, false};
+  auto body = [](void* ctx, int64_t begin, int64_t end) {
+    auto& work = *static_cast<Context*>(ctx);
+    ThreadState* state = work.arena ? thread_state() : nullptr;
+    char* arena = state ? state->arena.reserve(work.arena) : nullptr;
+    if (work.arena && !arena) {
+      work.failed = true;
+    } else {
+      work.phase.run(work.args, arena, begin, end);
+    }
+  };
+  parallel_for(phase.tasks(args), body, &context);
+  return !context.failed;
+}
+
+}  // namespace kdsl

@@ -1,0 +1,228 @@
+// kdsl/ffi/view.h: a tensor argument, checked against its annotation, as kernels want to see it.
+#pragma once
+
+#include <kdsl/ffi/args.h>
+#include <kdsl/ffi/overlap.h>
+#include <kdsl/ffi/tensor.h>
+
+namespace kdsl {
+
+/// One tensor parameter of a call. `Input`, `Output` and `InOut` are what functions declare.
+class View {
+ public:
+  static constexpr int kMaxDims = Region::kMaxDims;
+  enum Role { kInput, kOutput, kInOut };
+
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+  ~View() {
+    if (made_) release(&made_->head);
+    if (temporary_) kdsl_free(temporary_);
+  }
+
+  /// This output may be the very same view as `input`: the kernel reads each element of it before
+  /// it writes that element, and never after.
+  void may_replace(const View& input) { replaces_ |= uint64_t{1} << (input.index_ & 63); }
+
+  /// Hand address and strides (in elements) to a kernel's arguments.
+  template <class Pointer, int N>
+  void pass(Pointer& data, i64 (&strides)[N]) const {
+    data = data_;
+    for (int i = 0; i < N; ++i) strides[i] = strides_[i];
+  }
+  template <class Pointer>
+  void pass(Pointer& data) const {
+    data = data_;
+  }
+
+ protected:
+  template <class... Extents>
+  View(ArgReader& args, int index, const char* name, Role role, ElementType type,
+       Extents&&... shape)
+      : args_(args), next_(args.views_), name_(name), index_(index), role_(role), type_(type),
+        ndim_(sizeof...(shape)), extents_{Extent(shape)...} {
+    static_assert(sizeof...(shape) <= kMaxDims, "a tensor has 8 axes at most");
+    args.views_ = this;
+    if (args.ok()) bind(args[index]);
+  }
+
+ private:
+  friend class Call;
+
+  /// Find the tensor in the argument, check it, bind dims and dtype.
+  void bind(const TVMFFIAny& arg) {
+    const DLTensor* tensor = tensor_of(arg);
+    if (!tensor) return bind_omitted(arg);
+    given_ = true;
+    if (tensor->ndim != ndim_ || !accept(tensor->dtype)) return mismatch("TypeError");
+    device_ = tensor->device;
+    if (!is_host_memory(device_)) return mismatch("ValueError");
+    data_ = static_cast<char*>(tensor->data) + tensor->byte_offset;
+    i64 compact = 1;
+    for (int i = ndim_ - 1; i >= 0; --i) {
+      sizes_[i] = tensor->shape[i];
+      strides_[i] = tensor->strides ? tensor->strides[i] : compact;
+      compact *= sizes_[i];
+    }
+    for (int i = 0; i < ndim_; ++i) {
+      if (!accept(extents_[i], sizes_[i])) return mismatch("ValueError");
+    }
+    empty_ = compact == 0;
+    if (!empty_) check_memory();
+  }
+
+  bool accept(DLDataType dtype) {
+    TypeVar* variable = type_.variable;
+    if (!variable) return dtype == type_.dtype;
+    if (variable->bound) return dtype == variable->value;
+    if (!variable->offers(dtype)) return false;
+    variable->value = dtype;
+    variable->bound = true;
+    return true;
+  }
+
+  bool accept(const Extent& extent, i64 size) {
+    if (!extent.dim) return size == extent.number;
+    if (extent.dim->is_bound()) return size == extent.dim->value;
+    extent.dim->value = size;
+    extent.dim->origin = this;
+    return true;
+  }
+
+  void check_memory() {
+    if (!static_cast<const void*>(data_)) return bad_memory("the data pointer is null");
+    const auto address = reinterpret_cast<uintptr_t>(data_);
+    if (address % element_bytes() != 0) {
+      return bad_memory("the data is not aligned to its element size");
+    }
+    if (role_ != kInput && overlaps_itself(region())) {
+      bad_memory("elements share memory (a stride is 0 or too small); an output cannot");
+    }
+  }
+
+  KDSL_COLD void bind_omitted(const TVMFFIAny& arg) {
+    if (role_ != kOutput || arg.type_index != kTVMFFINone) return mismatch("TypeError");
+    for (int i = 0; i < ndim_; ++i) {
+      sizes_[i] = extents_[i].dim ? extents_[i].dim->value : extents_[i].number;
+    }
+  }
+
+  KDSL_COLD void mismatch(const char* kind) const {
+    Text text;
+    args_.argument(text, index_, name_) << "expected ";
+    show_expected(text);
+    args_.fail(kind, text << ", got " << args_[index_]);
+  }
+
+  KDSL_COLD void bad_memory(const char* what) const {
+    Text text;
+    args_.fail("ValueError", args_.argument(text, index_, name_) << what);
+  }
+
+  /// The annotation; sizes and dtypes that other arguments have bound stand in it.
+  KDSL_COLD void show_expected(Text& text) const {
+    const TypeVar* variable = type_.variable;
+    if (variable && !variable->bound) {
+      text << variable->name;
+    } else {
+      text << dtype();
+    }
+    text << "[";
+    for (int i = 0; i < ndim_; ++i) {
+      const Dim* dim = extents_[i].dim;
+      text << (i ? ", " : "");
+      if (!dim) {
+        text << extents_[i].number;
+      } else if (dim->is_bound() && dim->origin != this) {
+        text << dim->text << "=" << dim->value;
+      } else {
+        text << dim->text;
+      }
+    }
+    text << (ndim_ ? "]" : "()]");
+    if (!variable || variable->bound) return;
+    text << " with " << variable->name << " one of ";
+    for (int i = 0; i < variable->count; ++i) text << (i ? ", " : "") << variable->choices[i];
+  }
+
+  static const DLTensor* tensor_of(const TVMFFIAny& arg) {
+    switch (arg.type_index) {
+      case kTVMFFIDLTensorPtr: return static_cast<const DLTensor*>(arg.v_ptr);
+      case kTVMFFITensor: return &reinterpret_cast<const KdslTensorObject*>(arg.v_obj)->tensor;
+      case kTVMFFIObjectRValueRef: {
+        const auto* object = *static_cast<TVMFFIObject**>(arg.v_ptr);
+        if (!object || object->type_index != kTVMFFITensor) return nullptr;
+        return &reinterpret_cast<const KdslTensorObject*>(object)->tensor;
+      }
+      default: return nullptr;
+    }
+  }
+
+  static bool is_host_memory(DLDevice device) {
+    return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
+           device.device_type == kDLROCMHost || device.device_type == kDLCUDAManaged;
+  }
+
+  DLDataType dtype() const { return type_.variable ? type_.variable->value : type_.dtype; }
+  i64 element_bytes() const { return dtype().bits / 8; }
+
+  Region region() const {
+    Region region;
+    region.base = static_cast<i64>(reinterpret_cast<uintptr_t>(data_));
+    region.element_bytes = element_bytes();
+    region.ndim = ndim_;
+    for (int i = 0; i < ndim_; ++i) {
+      region.shape[i] = sizes_[i];
+      region.strides[i] = strides_[i] * region.element_bytes;
+    }
+    return region;
+  }
+
+  ArgReader& args_;
+  View* next_;
+  const char* name_;
+  int index_;
+  Role role_;
+  ElementType type_;
+  int ndim_;
+  bool given_ = false;
+  bool empty_ = false;
+  /// Inputs that may be the very memory of this output: bit i for argument i.
+  uint64_t replaces_ = 0;
+  DLDevice device_ = {kDLCPU, 0};
+  char* data_ = nullptr;
+  /// The copy without gaps at which `data_` then points, and what it is a copy of.
+  void* temporary_ = nullptr;
+  char* original_ = nullptr;
+  /// The tensor made for an omitted output.
+  KdslTensorObject* made_ = nullptr;
+  Extent extents_[kMaxDims + 1];
+  int64_t sizes_[kMaxDims];
+  i64 strides_[kMaxDims];
+};
+
+/// A tensor that the kernel reads.
+class Input : public View {
+ public:
+  template <class... Extents>
+  Input(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
+      : View(args, index, name, kInput, type, shape...) {}
+};
+
+/// A tensor that the kernel changes.
+class InOut : public View {
+ public:
+  template <class... Extents>
+  InOut(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
+      : View(args, index, name, kInOut, type, shape...) {}
+};
+
+/// A tensor that the kernel writes; the call makes it where the caller gives none.
+class Output : public View {
+ public:
+  template <class... Extents>
+  Output(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
+      : View(args, index, name, kOutput, type, shape...) {}
+};
+
+}  // namespace kdsl
