@@ -1,0 +1,146 @@
+// buffer.c: arrays by the buffer protocol (JAX on the CPU and others) and by `__dlpack__`.
+#include <string.h>
+
+#include "core.h"
+
+int rt_has_buffer(PyTypeObject* type) { return PyType_GetSlot(type, RT_SLOT_GETBUFFER) != NULL; }
+
+int rt_is_jax(PyTypeObject* type) {
+  static PyObject* array;  // jax.Array, an abstract class
+  if (!array) array = rt_loaded("jax", "Array");
+  if (!array) return 0;
+  int is = PyObject_IsSubclass((PyObject*)type, array);
+  if (is < 0) PyErr_Clear();
+  return is > 0;
+}
+
+static int letter_dtype(const char* format, Py_ssize_t itemsize, DLDataType* out) {
+  if (!format) format = "B";
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  int complex = *format == 'Z';
+  format += complex;
+  if (!format[0] || format[1] || itemsize < 1 || itemsize > 16) return -1;
+  uint8_t code;
+  if (complex && strchr("fd", *format)) code = kDLComplex;
+  else if (complex) return -1;
+  else if (*format == '?') code = kDLBool;
+  else if (strchr("bhilqn", *format)) code = kDLInt;
+  else if (strchr("BHILQN", *format)) code = kDLUInt;
+  else if (strchr("efd", *format)) code = kDLFloat;
+  else return -1;
+  *out = (DLDataType){code, (uint8_t)(itemsize * 8), 1};
+  return 0;
+}
+
+// 1: taken; 0: this object has no such buffer, no exception; -1: exception.
+static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family family) {
+  Hold* hold = rt_hold(frame, HOLD_BUFFER);
+  if (!hold) return -1;
+  RtBuffer* b = &hold->buffer;
+  if (PyObject_GetBuffer(object, b, RT_BUF_STRIDES | RT_BUF_FORMAT)) {
+    b->obj = NULL;
+    return 0;
+  }
+  DLDataType dtype;
+  if (letter_dtype(b->format, b->itemsize, &dtype)) {
+    return rt_argument_error(frame, index, "dtype");
+  }
+  int64_t* strides = rt_strides(frame, b->ndim);
+  if (!strides) return -1;
+  int64_t fraction = (int64_t)((uintptr_t)b->buf & (uintptr_t)((b->itemsize > 8 ? 8 : b->itemsize) - 1));
+  for (int i = 0; i < b->ndim; ++i) {
+    strides[i] = b->strides[i] / b->itemsize;
+    fraction |= b->strides[i] % b->itemsize;
+  }
+  if (fraction) return rt_argument_error(frame, index, "unaligned");
+  frame->views[index] = (DLTensor){.data = b->buf,
+                                   .device = {kDLCPU, 0},
+                                   .ndim = b->ndim,
+                                   .dtype = dtype,
+                                   .shape = b->ndim ? (int64_t*)b->shape : strides,
+                                   .strides = strides};
+  rt_note_family(frame, family, NULL);
+  if (frame->owned) {
+    // The exporter is kept, not its buffer: releasing a buffer from another thread is not safe.
+    RtTensor* tensor = rt_tensor_wrap(&frame->views[index], NULL, NULL, object);
+    if (tensor) Py_INCREF(object);
+    return rt_put_owned(frame, index, tensor) ? -1 : 1;
+  }
+  return rt_put_view(frame, index, !b->readonly) ? -1 : 1;
+}
+
+int rt_take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  int taken = take_buffer(frame, index, object, FAMILY_OTHER);
+  if (taken > 0) return 0;
+  return taken < 0 ? -1 : rt_argument_error(frame, index, "export");
+}
+
+static PyObject* dlpack_capsule(PyObject* object) {
+  PyObject* method = PyObject_GetAttrString(object, "__dlpack__");
+  PyObject* none = method ? PyTuple_New(0) : NULL;
+  PyObject* keywords = none ? Py_BuildValue("{s:(ii)}", "max_version", 1, 3) : NULL;
+  PyObject* capsule = keywords ? PyObject_Call(method, none, keywords) : NULL;
+  if (!capsule && keywords && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();  // a producer from before DLPack 1.0
+    capsule = PyObject_Call(method, none, NULL);
+  }
+  Py_XDECREF(keywords);
+  Py_XDECREF(none);
+  Py_XDECREF(method);
+  return capsule;
+}
+
+static int put_dlpack_owned(Frame* frame, Py_ssize_t index, PyObject* capsule, int versioned) {
+  const char* name = versioned ? "dltensor_versioned" : "dltensor";
+  void* managed = PyCapsule_GetPointer(capsule, name);
+  RtTensor* tensor = versioned ? rt_tensor_wrap(&frame->views[index], managed, NULL, NULL)
+                               : rt_tensor_wrap(&frame->views[index], NULL, managed, NULL);
+  if (tensor) PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
+  return rt_put_owned(frame, index, tensor);
+}
+
+static int take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, Family family) {
+  PyObject* capsule = dlpack_capsule(object);
+  Hold* hold = capsule ? rt_hold(frame, HOLD_OBJECT) : NULL;
+  if (!hold) {
+    Py_XDECREF(capsule);
+    return rt_argument_error(frame, index, "export");
+  }
+  hold->object = capsule;  // its destructor frees the tensor after the call
+  int writable = 1;
+  int versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
+  if (versioned) {
+    DLManagedTensorVersioned* managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->version.major != 1) return rt_argument_error(frame, index, "version");
+    writable = !(managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+    frame->views[index] = managed->dl_tensor;
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    DLManagedTensor* managed = PyCapsule_GetPointer(capsule, "dltensor");
+    frame->views[index] = managed->dl_tensor;
+  } else {
+    return rt_argument_error(frame, index, "version");
+  }
+  if (rt_complete_strides(frame, index)) return -1;
+  rt_note_family(frame, family, NULL);
+  if (rt_put_view(frame, index, writable)) return -1;
+  return frame->owned ? put_dlpack_owned(frame, index, capsule, versioned) : 0;
+}
+
+int rt_take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  return take_dlpack(frame, index, object, FAMILY_OTHER);
+}
+
+int rt_take_jax(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  ParamKind kind = rt_param_kind(frame, index);
+  if (RT_UNLIKELY(kind == PARAM_OUT || kind == PARAM_INOUT)) {
+    return rt_argument_error(frame, index, kind == PARAM_OUT ? "jax_out" : "jax_inout");
+  }
+  int taken = take_buffer(frame, index, object, FAMILY_JAX);
+  if (RT_LIKELY(taken > 0)) return 0;
+  if (taken < 0) return -1;
+  PyErr_Clear();  // bf16, fp8 and arrays on other devices have no buffer, but DLPack
+  return take_dlpack(frame, index, object, FAMILY_JAX);
+}

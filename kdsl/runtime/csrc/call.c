@@ -1,0 +1,181 @@
+// call.c: the call path. Arguments become a list of values on the stack, the function runs
+// without the GIL, its result becomes a Python object.
+#include <string.h>
+
+#include "core.h"
+
+static PyObject* call_error(const Function* fn, const char* maker, Py_ssize_t count,
+                            PyObject* keywords) {
+  PyObject* make = rt_import("kdsl.runtime.messages", maker);
+  PyObject* error = make ? PyObject_CallFunction(make, "OOnO", fn->name,
+                                                 fn->schema ? fn->schema : Py_None, count,
+                                                 keywords ? keywords : Py_None)
+                         : NULL;
+  if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
+  Py_XDECREF(error);
+  Py_XDECREF(make);
+  return NULL;
+}
+
+// A foreign module asks libtvm_ffi for memory and streams: lend it the caller's for this call.
+typedef struct {
+  DLPackManagedTensorAllocator allocator;
+  void* stream;
+} Lent;
+
+static void lend(const Frame* frame, Lent* before) {
+  DLPackManagedTensorAllocator mine = rt_own_allocator;
+  if (frame->family == FAMILY_EXCHANGE) mine = frame->api->managed_tensor_allocator;
+  if (rt_provider.set_allocator) rt_provider.set_allocator(mine, 0, &before->allocator);
+  if (rt_provider.set_stream && frame->device_type) {
+    rt_provider.set_stream(frame->device_type, frame->device_id, frame->stream, &before->stream);
+  }
+}
+
+static void take_back(const Frame* frame, const Lent* before) {
+  if (rt_provider.set_allocator) rt_provider.set_allocator(before->allocator, 0, NULL);
+  if (rt_provider.set_stream && frame->device_type) {
+    rt_provider.set_stream(frame->device_type, frame->device_id, before->stream, NULL);
+  }
+}
+
+static inline int enter(Frame* frame, TVMFFIAny* result) {
+  const Function* fn = frame->function;
+  Lent before = {NULL, NULL};
+  int rc;
+  frame->outer = rt_current;
+  rt_current = frame;
+  if (RT_UNLIKELY(!fn->known)) lend(frame, &before);
+  if (RT_LIKELY(fn->release_gil)) {
+    PyThreadState* state = PyEval_SaveThread();
+    rc = fn->entry(fn->handle, frame->args, (int32_t)frame->count, result);
+    PyEval_RestoreThread(state);
+  } else {
+    rc = fn->entry(fn->handle, frame->args, (int32_t)frame->count, result);
+  }
+  if (RT_UNLIKELY(!fn->known)) take_back(frame, &before);
+  rt_current = frame->outer;
+  return rc;
+}
+
+static inline int take(Frame* frame, Py_ssize_t index) {
+  PyObject* object = frame->objects[index];
+  const TypeEntry* entry = rt_type_entry(Py_TYPE(object));
+  return RT_UNLIKELY(!entry) ? -1 : entry->take(frame, index, object, entry);
+}
+
+static inline PyObject* run(Frame* frame, Function* fn, PyObject* const* objects,
+                            Py_ssize_t count) {
+  frame->function = fn;
+  frame->objects = objects;
+  frame->count = count;
+  frame->owned = fn->owned;
+  frame->family = FAMILY_NONE;
+  frame->api = NULL;
+  frame->device_type = 0;
+  frame->device_id = 0;
+  frame->stream = NULL;
+  frame->holds = &frame->first_holds;
+  frame->first_holds.count = 0;
+  frame->first_holds.next = NULL;
+  PyObject* answer = NULL;
+  int failed = 0;
+  for (Py_ssize_t i = 0; !failed && i < count; ++i) failed = take(frame, i);
+  if (RT_LIKELY(!failed)) {
+    TVMFFIAny result = {.type_index = kTVMFFINone};
+    int rc = enter(frame, &result);
+    if (RT_UNLIKELY(rc != 0)) {
+      rt_error_raise(fn->text);
+    } else if (RT_LIKELY(result.type_index == kTVMFFINone)) {
+      answer = Py_None;
+      Py_INCREF(answer);
+    } else {
+      answer = rt_result(frame, &result);
+    }
+  }
+  if (frame->holds->count || frame->holds->next) rt_frame_release(frame);
+  return answer;
+}
+
+static PyObject* call_small(Function* fn, PyObject* const* objects, Py_ssize_t count) {
+  TVMFFIAny args[FRAME_ARGS];
+  DLTensor views[FRAME_ARGS];
+  int64_t strides[FRAME_STRIDES];
+  Frame frame;
+  frame.args = args;
+  frame.views = views;
+  frame.strides = strides;
+  frame.strides_left = FRAME_STRIDES;
+  return run(&frame, fn, objects, count);
+}
+
+RT_COLD static PyObject* call_large(Function* fn, PyObject* const* objects, Py_ssize_t count) {
+  Frame frame;
+  int64_t strides[FRAME_STRIDES];
+  frame.args = PyMem_Calloc((size_t)count, sizeof *frame.args);
+  frame.views = PyMem_Calloc((size_t)count, sizeof *frame.views);
+  frame.strides = strides;
+  frame.strides_left = FRAME_STRIDES;
+  TVMFFIAny* args = frame.args;
+  DLTensor* views = frame.views;
+  PyObject* answer = args && views && count <= INT32_MAX ? run(&frame, fn, objects, count)
+                                                         : PyErr_NoMemory();
+  PyMem_Free(args);
+  PyMem_Free(views);
+  return answer;
+}
+
+static PyObject* call_plain(Function* fn, PyObject* const* objects, Py_ssize_t count) {
+  if (RT_LIKELY(count <= FRAME_ARGS)) return call_small(fn, objects, count);
+  return call_large(fn, objects, count);
+}
+
+static Py_ssize_t parameter(const Function* fn, PyObject* name) {
+  for (Py_ssize_t i = 0; i < fn->max_args; ++i) {
+    if (PyTuple_GetItem(fn->names, i) == name) return i;
+  }
+  for (Py_ssize_t i = 0; i < fn->max_args; ++i) {  // a name that was not interned
+    if (PyUnicode_Compare(PyTuple_GetItem(fn->names, i), name) == 0) return i;
+  }
+  return -1;
+}
+
+// Put keywords in their places; what is missing between them is None, which means default.
+static PyObject* call_keywords(Function* fn, PyObject* const* objects, Py_ssize_t count,
+                               PyObject* keywords) {
+  if (!fn->names) return call_error(fn, "keyword_error", count, keywords);
+  PyObject* few[FRAME_ARGS];
+  PyObject** all = fn->max_args <= FRAME_ARGS
+                       ? few
+                       : PyMem_Malloc((size_t)fn->max_args * sizeof(PyObject*));
+  if (!all) return PyErr_NoMemory();
+  Py_ssize_t used = count, given = PyTuple_Size(keywords);
+  int good = 1;
+  for (Py_ssize_t i = 0; i < fn->max_args; ++i) all[i] = i < count ? objects[i] : NULL;
+  for (Py_ssize_t k = 0; good && k < given; ++k) {
+    Py_ssize_t at = parameter(fn, PyTuple_GetItem(keywords, k));
+    good = at >= 0 && !all[at];
+    if (!good) break;
+    all[at] = objects[count + k];
+    if (at >= used) used = at + 1;
+  }
+  for (Py_ssize_t i = 0; good && i < used; ++i) {
+    if (all[i]) continue;
+    good = !fn->required[i];
+    all[i] = Py_None;
+  }
+  PyObject* answer = good ? call_plain(fn, all, used)
+                          : call_error(fn, "keyword_error", count, keywords);
+  if (all != few) PyMem_Free(all);
+  return answer;
+}
+
+PyObject* rt_call(PyObject* self, PyObject* const* objects, size_t nargsf, PyObject* keywords) {
+  Function* fn = (Function*)self;
+  Py_ssize_t count = (Py_ssize_t)(nargsf & ~RT_VECTORCALL_OFFSET);
+  if (RT_UNLIKELY(count > fn->max_args)) return call_error(fn, "count_error", count, keywords);
+  if (RT_UNLIKELY(keywords != NULL) && PyTuple_Size(keywords)) {
+    return call_keywords(fn, objects, count, keywords);
+  }
+  return call_plain(fn, objects, count);
+}

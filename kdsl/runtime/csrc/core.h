@@ -1,0 +1,235 @@
+// core.h: what the files of kdsl.runtime._core share.
+#pragma once
+#include <kdsl/ffi/runtime.h>
+
+#include "pyapi.h"
+
+#define RT_COLD __attribute__((cold, noinline))
+#define RT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define RT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/// Which framework an array belongs to; it decides what results come back as.
+typedef enum { FAMILY_NONE, FAMILY_EXCHANGE, FAMILY_NUMPY, FAMILY_JAX, FAMILY_OTHER } Family;
+
+/// What a parameter is for. UNKNOWN: the function has no kdsl metadata.
+typedef enum { PARAM_UNKNOWN, PARAM_IN, PARAM_OUT, PARAM_INOUT, PARAM_SCALAR } ParamKind;
+
+// ---- errors.c: the error slot of this thread, and Python exceptions -------------------------
+
+/// Keep (kind, message) until the running call returns -1. Needs no GIL.
+void rt_error_set(const char* kind, const char* message);
+/// Turn the -1 of `name` into the Python exception that its error kind names; returns NULL.
+PyObject* rt_error_raise(const char* name);
+/// Forget an error that a successful call left behind.
+void rt_error_clear(void);
+
+// ---- object.c: TVM FFI objects ---------------------------------------------------------------
+
+/// A Tensor object of ours: the published 72 bytes, then who owns the memory.
+typedef struct {
+  TVMFFIObject header;
+  DLTensor tensor;
+  DLManagedTensorVersioned* managed;
+  DLManagedTensor* legacy;
+  PyObject* owner;
+} RtTensor;
+
+void rt_incref(void* object);
+void rt_decref(void* object);
+/// A new compact CPU tensor in 64-byte-aligned memory; NULL with an error in the slot.
+RtTensor* rt_tensor_new(int32_t ndim, const int64_t* shape, DLDataType dtype);
+/// A Tensor object over memory that `managed`, `legacy` or `owner` keeps; takes that reference.
+RtTensor* rt_tensor_wrap(const DLTensor* view, DLManagedTensorVersioned* managed,
+                         DLManagedTensor* legacy, PyObject* owner);
+/// Whether `object` is one of ours.
+int rt_tensor_is_own(const TVMFFIObject* object);
+/// Give up a Tensor object for a DLPack one; steals the reference. NULL: no memory.
+DLManagedTensorVersioned* rt_tensor_export(TVMFFIObject* object);
+/// A String object (or Bytes); NULL: no memory.
+TVMFFIObject* rt_string_new(int32_t type_index, const char* data, size_t size);
+/// An Array object whose elements start as None; NULL: no memory.
+TVMFFIObject* rt_array_new(Py_ssize_t size);
+int64_t rt_numel(const DLTensor* tensor);
+
+static inline DLTensor* rt_tensor_of(TVMFFIObject* object) { return (DLTensor*)(object + 1); }
+
+// ---- provider.c: process-wide state, ours or libtvm_ffi's ------------------------------------
+
+/// The functions of libtvm_ffi that we use when it is the provider; all NULL when it is not.
+typedef struct {
+  void (*error_move_from_raised)(TVMFFIObjectHandle* out);
+  void (*error_set_raised_from_cstr)(const char* kind, const char* message);
+  int (*set_allocator)(DLPackManagedTensorAllocator allocator, int global,
+                       DLPackManagedTensorAllocator* out_original);
+  int (*set_stream)(int32_t device_type, int32_t device_id, void* stream, void** out_original);
+} RtProvider;
+
+extern RtProvider rt_provider;
+/// The table that modules get in `__kdsl_rt`.
+extern const KdslRuntime rt_table;
+/// Python: use_provider(path or None) -> name of the provider now in use.
+PyObject* rt_use_provider(PyObject* self, PyObject* path);
+/// Python: provider() -> "tvm_ffi" or "bundled".
+PyObject* rt_provider_name(PyObject* self, PyObject* unused);
+/// Allocator in the DLPack form, for foreign modules called with NumPy or JAX arrays.
+int rt_own_allocator(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+                     void (*set_error)(void*, const char*, const char*));
+
+// ---- function.c ------------------------------------------------------------------------------
+
+typedef struct {
+  PyObject_HEAD
+  RtVectorcall vectorcall;
+  TVMFFISafeCallType entry;
+  void* handle;          ///< first argument of `entry`; an owned TVM FFI object or NULL
+  PyObject* name;        ///< str
+  PyObject* library;     ///< Library or None
+  PyObject* schema;      ///< kdsl.runtime.schema.Schema; NULL until first needed
+  PyObject* names;       ///< tuple of str; NULL when the parameters are unknown
+  unsigned char* kinds;  ///< ParamKind of each parameter
+  unsigned char* required;  ///< whether a call must give the parameter
+  Py_ssize_t max_args;
+  char release_gil;
+  char owned;            ///< pass Tensor objects instead of DLTensor views
+  char known;            ///< has kdsl metadata: do the safety checks
+  const char* text;      ///< UTF-8 of name
+} Function;
+
+extern PyTypeObject* rt_function_type;
+int rt_function_init(PyObject* module);
+PyObject* rt_function_new(TVMFFISafeCallType entry, void* handle, PyObject* name,
+                          PyObject* library);
+/// Read the metadata once; -1 with a Python exception.
+int rt_function_describe(Function* function);
+PyObject* rt_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+
+// ---- frame.c: what one call needs ------------------------------------------------------------
+
+typedef enum { HOLD_OBJECT, HOLD_BUFFER, HOLD_FFI, HOLD_BLOCK } HoldKind;
+
+typedef struct {
+  HoldKind kind;
+  union {
+    PyObject* object;
+    RtBuffer buffer;
+    void* pointer;
+  };
+} Hold;
+
+#define HOLDS_PER_CHUNK 8
+typedef struct HoldChunk {
+  struct HoldChunk* next;
+  int count;
+  Hold items[HOLDS_PER_CHUNK];
+} HoldChunk;
+
+#define FRAME_ARGS 16
+#define FRAME_STRIDES 64
+
+typedef struct Frame {
+  const Function* function;
+  PyObject* const* objects;
+  Py_ssize_t count;
+  TVMFFIAny* args;
+  DLTensor* views;
+  int64_t* strides;
+  int strides_left;
+  int owned;  ///< pass Tensor objects instead of views
+  Family family;
+  const DLPackExchangeAPI* api;  ///< of the first tensor, when its family is FAMILY_EXCHANGE
+  int32_t device_type;
+  int32_t device_id;
+  void* stream;
+  struct Frame* outer;
+  HoldChunk* holds;
+  HoldChunk first_holds;
+} Frame;
+
+/// The call that runs in this thread.
+extern __thread Frame* rt_current __attribute__((tls_model("initial-exec")));
+
+Hold* rt_hold(Frame* frame, HoldKind kind);
+/// Room for `ndim` strides that lives as long as the frame; NULL with MemoryError.
+int64_t* rt_strides(Frame* frame, int ndim);
+void rt_frame_release(Frame* frame);
+
+// ---- argument conversion ---------------------------------------------------------------------
+
+/// One Python type and how its instances are taken.
+typedef struct TypeEntry {
+  PyTypeObject* type;
+  int (*take)(Frame* frame, Py_ssize_t index, PyObject* object, const struct TypeEntry* entry);
+  const struct TypeEntry* next;
+  const DLPackExchangeAPI* api;
+  int is_torch;
+} TypeEntry;
+
+// types.c
+const TypeEntry* rt_type_entry(PyTypeObject* type);
+/// A loaded module's attribute, new reference; NULL without an exception when either is missing.
+PyObject* rt_loaded(const char* module, const char* attribute);
+
+// scalars.c
+const TypeEntry* rt_scalar_entry(PyTypeObject* type);
+int rt_take_list(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+
+// torch.c
+int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+/// Learn the type: 1 it speaks the exchange protocol, 0 it does not, -1 exception.
+int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry);
+
+// numpy.c
+int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+int rt_numpy_learn(PyTypeObject* type, TypeEntry* entry);
+/// Make an ndarray over a Tensor object; steals the reference.
+PyObject* rt_to_numpy(TVMFFIObject* tensor);
+
+// buffer.c
+int rt_take_jax(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+int rt_take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+int rt_take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+int rt_is_jax(PyTypeObject* type);
+int rt_has_buffer(PyTypeObject* type);
+
+/// Pass frame->views[index], after a look at its memory and at whether it may be written.
+int rt_put_view(Frame* frame, Py_ssize_t index, int writable);
+/// Pass a Tensor object; steals the reference (NULL: MemoryError).
+int rt_put_owned(Frame* frame, Py_ssize_t index, RtTensor* tensor);
+/// Fill missing strides of frame->views[index].
+int rt_complete_strides(Frame* frame, Py_ssize_t index);
+
+/// Raise about one argument in the house style; `problem` is a key of messages.PROBLEMS and
+/// a pending exception becomes the cause. Always returns -1.
+int rt_argument_error(Frame* frame, Py_ssize_t index, const char* problem);
+
+static inline ParamKind rt_param_kind(const Frame* frame, Py_ssize_t index) {
+  const Function* fn = frame->function;
+  return fn->kinds && index < fn->max_args ? (ParamKind)fn->kinds[index] : PARAM_UNKNOWN;
+}
+
+static inline void rt_note_family(Frame* frame, Family family, const DLPackExchangeAPI* api) {
+  if (frame->family == FAMILY_NONE) {
+    frame->family = family;
+    frame->api = api;
+  }
+}
+
+// ---- results.c, tensor.c, library.c ----------------------------------------------------------
+
+/// Convert a result; consumes it. NULL with an exception.
+PyObject* rt_result(Frame* frame, TVMFFIAny* value);
+PyObject* rt_text_of(TVMFFIAny* value);
+int rt_tensor_init(PyObject* module);
+/// A Python Tensor over a Tensor object; steals the reference.
+PyObject* rt_tensor_object(TVMFFIObject* tensor);
+/// The dtype's name in kdsl ("f32"); "" when it has none.
+const char* rt_dtype_name(DLDataType dtype);
+/// The struct-module letter of a dtype, NULL when there is none.
+const char* rt_dtype_format(DLDataType dtype);
+/// A capsule "dltensor_versioned" (or "dltensor") that owns the tensor; steals the reference.
+PyObject* rt_tensor_capsule(TVMFFIObject* tensor, int versioned);
+int rt_library_init(PyObject* module);
+TVMFFISafeCallType rt_library_entry(PyObject* library, const char* prefix, const char* name);
+
+/// An attribute of one of our own Python modules; new reference.
+PyObject* rt_import(const char* module, const char* attribute);

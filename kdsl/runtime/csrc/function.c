@@ -1,0 +1,219 @@
+// function.c: kdsl.runtime.Function, a packed function that knows its signature.
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+PyTypeObject* rt_function_type;
+
+// The first call reads the metadata, all later ones go straight to rt_call.
+static PyObject* first_call(PyObject* self, PyObject* const* objects, size_t nargsf,
+                            PyObject* keywords) {
+  if (rt_function_describe((Function*)self)) return NULL;
+  return rt_call(self, objects, nargsf, keywords);
+}
+
+PyObject* rt_function_new(TVMFFISafeCallType entry, void* handle, PyObject* name,
+                          PyObject* library) {
+  const char* text = PyUnicode_AsUTF8AndSize(name, NULL);
+  allocfunc allocate = (allocfunc)PyType_GetSlot(rt_function_type, Py_tp_alloc);
+  Function* fn = text ? (Function*)allocate(rt_function_type, 0) : NULL;
+  if (!fn) {
+    if (handle) rt_decref(handle);
+    return NULL;
+  }
+  Py_INCREF(name);
+  Py_INCREF(library);
+  fn->vectorcall = first_call;
+  fn->entry = entry;
+  fn->handle = handle;
+  fn->name = name;
+  fn->text = text;
+  fn->library = library;
+  fn->release_gil = 1;
+  fn->owned = 1;
+  fn->max_args = INTPTR_MAX;
+  return (PyObject*)fn;
+}
+
+static void function_dealloc(PyObject* self) {
+  Function* fn = (Function*)self;
+  PyTypeObject* type = Py_TYPE(self);
+  Py_XDECREF(fn->name);
+  Py_XDECREF(fn->library);
+  Py_XDECREF(fn->schema);
+  Py_XDECREF(fn->names);
+  PyMem_Free(fn->kinds);
+  if (fn->handle) rt_decref(fn->handle);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+// ---- metadata --------------------------------------------------------------------------------
+
+// The text that a module returns for `prefix` + name; None when it has none.
+static PyObject* module_text(const Function* fn, const char* prefix) {
+  TVMFFISafeCallType entry = rt_library_entry(fn->library, prefix, fn->text);
+  TVMFFIAny result = {.type_index = kTVMFFINone};
+  if (!entry) Py_RETURN_NONE;
+  if (entry(NULL, NULL, 0, &result)) return rt_error_raise(fn->text);
+  return rt_text_of(&result);
+}
+
+static int copy_parameters(Function* fn, PyObject* kinds) {
+  char* data;
+  Py_ssize_t size;
+  if (PyBytes_AsStringAndSize(kinds, &data, &size)) return -1;
+  Py_ssize_t count = PyTuple_Size(fn->names);
+  if (count < 0) return -1;
+  if (size != 2 * count) {
+    PyErr_Format(PyExc_ValueError, "%U: %zd names but %zd kinds", fn->name, count, size);
+    return -1;
+  }
+  fn->kinds = PyMem_Malloc((size_t)size + 1);
+  if (!fn->kinds) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memcpy(fn->kinds, data, (size_t)size);
+  fn->required = fn->kinds + count;
+  fn->max_args = count;
+  fn->known = 1;
+  fn->owned = 0;
+  return 0;
+}
+
+static int take_schema(Function* fn, PyObject* schema) {
+  PyObject* names = PyObject_GetAttrString(schema, "names");
+  PyObject* kinds = names ? PyObject_GetAttrString(schema, "kinds") : NULL;
+  int failed = !kinds;
+  if (!failed && names != Py_None) {
+    Py_INCREF(names);
+    fn->names = names;
+    failed = copy_parameters(fn, kinds);
+  }
+  Py_XDECREF(names);
+  Py_XDECREF(kinds);
+  if (failed) {
+    Py_XDECREF(fn->names);
+    fn->names = NULL;
+    return -1;
+  }
+  Py_INCREF(schema);
+  fn->schema = schema;
+  return 0;
+}
+
+RT_COLD int rt_function_describe(Function* fn) {
+  if (fn->schema) return 0;
+  PyObject* metadata = module_text(fn, "__tvm_ffi__metadata_");
+  PyObject* doc = metadata ? module_text(fn, "__tvm_ffi__doc_") : NULL;
+  PyObject* parse = doc ? rt_import("kdsl.runtime.schema", "parse") : NULL;
+  PyObject* schema =
+      parse ? PyObject_CallFunctionObjArgs(parse, fn->name, metadata, doc, NULL) : NULL;
+  int failed = !schema || take_schema(fn, schema);
+  if (!failed) fn->vectorcall = rt_call;
+  Py_XDECREF(schema);
+  Py_XDECREF(parse);
+  Py_XDECREF(doc);
+  Py_XDECREF(metadata);
+  return failed ? -1 : 0;
+}
+
+// ---- attributes ------------------------------------------------------------------------------
+
+static PyObject* schema_attribute(PyObject* self, void* name) {
+  Function* fn = (Function*)self;
+  if (rt_function_describe(fn)) return NULL;
+  return PyObject_GetAttrString(fn->schema, name);
+}
+
+static PyObject* get_name(PyObject* self, void* closure) {
+  (void)closure;
+  PyObject* name = ((Function*)self)->name;
+  Py_INCREF(name);
+  return name;
+}
+
+static PyObject* get_library(PyObject* self, void* closure) {
+  (void)closure;
+  PyObject* library = ((Function*)self)->library;
+  Py_INCREF(library);
+  return library;
+}
+
+static PyObject* get_release_gil(PyObject* self, void* closure) {
+  (void)closure;
+  return PyBool_FromLong(((Function*)self)->release_gil);
+}
+
+static int set_release_gil(PyObject* self, PyObject* value, void* closure) {
+  (void)closure;
+  int on = value ? PyObject_IsTrue(value) : 1;
+  if (on < 0) return -1;
+  ((Function*)self)->release_gil = (char)on;
+  return 0;
+}
+
+static PyObject* function_repr(PyObject* self) {
+  Function* fn = (Function*)self;
+  if (rt_function_describe(fn)) return NULL;
+  PyObject* text = PyObject_GetAttrString(fn->schema, "text");
+  PyObject* repr = text ? PyUnicode_FromFormat("<kdsl function %U>", text) : NULL;
+  Py_XDECREF(text);
+  return repr;
+}
+
+static PyObject* function_reduce(PyObject* self, PyObject* unused) {
+  (void)unused;
+  Function* fn = (Function*)self;
+  if (fn->library == Py_None) {
+    return PyErr_Format(PyExc_TypeError, "cannot pickle %U: it belongs to no file", fn->name);
+  }
+  PyObject* restore = rt_import("kdsl.runtime.module", "load_function");
+  PyObject* path = restore ? PyObject_GetAttrString(fn->library, "path") : NULL;
+  PyObject* reduced = path ? Py_BuildValue("O(OO)", restore, path, fn->name) : NULL;
+  Py_XDECREF(path);
+  Py_XDECREF(restore);
+  return reduced;
+}
+
+static PyMethodDef methods[] = {{"__reduce__", function_reduce, METH_NOARGS, NULL},
+                                {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef getters[] = {
+    {"__name__", get_name, NULL, NULL, NULL},
+    {"__qualname__", get_name, NULL, NULL, NULL},
+    {"__doc__", schema_attribute, NULL, NULL, "doc"},
+    {"__signature__", schema_attribute, NULL, NULL, "signature"},
+    {"__text_signature__", schema_attribute, NULL, NULL, "text_signature"},
+    {"metadata", schema_attribute, NULL, "The module's JSON metadata, a dict.", "metadata"},
+    {"library", get_library, NULL, "The Library it came from, or None.", NULL},
+    {"release_gil", get_release_gil, set_release_gil,
+     "Whether other Python threads may run during a call.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, vectorcall), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, function_dealloc}, {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_repr, function_repr},       {Py_tp_methods, methods},
+    {Py_tp_getset, getters},           {Py_tp_members, members},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    "kdsl.runtime.Function", sizeof(Function), 0,
+    Py_TPFLAGS_DEFAULT | RT_TPFLAGS_HAVE_VECTORCALL | RT_TPFLAGS_IMMUTABLETYPE, slots};
+
+int rt_function_init(PyObject* module) {
+  rt_function_type = (PyTypeObject*)PyType_FromSpec(&spec);
+  if (!rt_function_type) return -1;
+  return PyObject_SetAttrString(module, "Function", (PyObject*)rt_function_type);
+}

@@ -1,0 +1,29 @@
+// init.c: the extension module kdsl.runtime._core.
+#include "core.h"
+
+static PyMethodDef methods[] = {
+    {"use_provider", rt_use_provider, METH_O,
+     "use_provider(path)\n--\n\n"
+     "Use libtvm_ffi.so for process-wide state: the loaded one, else the file at `path`, if any.\n"
+     "Returns the name of the provider in use."},
+    {"provider", rt_provider_name, METH_NOARGS,
+     "provider()\n--\n\nThe provider in use: 'tvm_ffi' or 'bundled'."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int fill(PyObject* module) {
+  if (rt_function_init(module)) return -1;
+  if (rt_tensor_init(module)) return -1;
+  return rt_library_init(module);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, fill}, {0, NULL}};
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                 .m_name = "kdsl.runtime._core",
+                                 .m_doc = "The packed-function runtime's core.",
+                                 .m_size = 0,
+                                 .m_methods = methods,
+                                 .m_slots = slots};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,196 @@
+// object.c: Tensor, String and Array objects with the published layouts, and reference counts.
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core.h"
+
+// First touch of fresh memory costs more than the kernel that writes it; 2 MiB pages help.
+#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_FROM ((size_t)4 << 20)
+#define ALIGNMENT 64
+
+void rt_incref(void* object) {
+  __atomic_fetch_add(&((TVMFFIObject*)object)->combined_ref_count, 1, __ATOMIC_RELAXED);
+}
+
+void rt_decref(void* object) {
+  TVMFFIObject* self = object;
+  uint64_t before = __atomic_fetch_sub(&self->combined_ref_count, 1, __ATOMIC_RELEASE);
+  if (before == KDSL_REF_COUNT_ONE) {
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (self->deleter) self->deleter(self, kTVMFFIObjectDeleterFlagBitMaskBoth);
+  } else if ((before & 0xffffffffu) == 1) {  // weak references remain
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (self->deleter) self->deleter(self, kTVMFFIObjectDeleterFlagBitMaskStrong);
+    before = __atomic_fetch_sub(&self->combined_ref_count, 1ull << 32, __ATOMIC_ACQ_REL);
+    if (before >> 32 == 1 && self->deleter) {
+      self->deleter(self, kTVMFFIObjectDeleterFlagBitMaskWeak);
+    }
+  }
+}
+
+static void init_header(TVMFFIObject* header, int32_t type_index, void (*deleter)(void*, int)) {
+  *header = (TVMFFIObject){KDSL_REF_COUNT_ONE, type_index, 0, deleter};
+}
+
+// ---- Tensor ----------------------------------------------------------------------------------
+
+static void tensor_delete(void* self, int flags) {
+  RtTensor* t = self;
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
+    if (t->managed && t->managed->deleter) t->managed->deleter(t->managed);
+    if (t->legacy && t->legacy->deleter) t->legacy->deleter(t->legacy);
+    if (t->owner && Py_IsInitialized()) {  // may run on a thread that Python has never seen
+      PyGILState_STATE gil = PyGILState_Ensure();
+      Py_DECREF(t->owner);
+      PyGILState_Release(gil);
+    }
+    t->managed = NULL, t->legacy = NULL, t->owner = NULL;
+  }
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) free(t);
+}
+
+int rt_tensor_is_own(const TVMFFIObject* object) { return object->deleter == tensor_delete; }
+
+int64_t rt_numel(const DLTensor* tensor) {
+  int64_t n = 1;
+  for (int32_t i = 0; i < tensor->ndim; ++i) n *= tensor->shape[i];
+  return n;
+}
+
+// Bytes of a compact tensor, or -1 when they cannot be counted.
+static int64_t compact_bytes(int32_t ndim, const int64_t* shape, DLDataType dtype) {
+  int64_t count = (int64_t)dtype.bits * (dtype.lanes ? dtype.lanes : 1);
+  for (int32_t i = 0; i < ndim; ++i) {
+    if (shape[i] < 0) return -1;
+    if (__builtin_mul_overflow(count, shape[i], &count)) return -1;
+  }
+  return count / 8 + (count % 8 != 0);
+}
+
+static void fill_compact_strides(int32_t ndim, const int64_t* shape, int64_t* strides) {
+  int64_t step = 1;
+  for (int32_t i = ndim - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= shape[i] > 1 ? shape[i] : 1;
+  }
+}
+
+RtTensor* rt_tensor_new(int32_t ndim, const int64_t* shape, DLDataType dtype) {
+  int64_t bytes = ndim < 0 ? -1 : compact_bytes(ndim, shape, dtype);
+  if (bytes < 0 || bytes > INT64_MAX / 2) {
+    rt_error_set("ValueError", "cannot allocate a tensor: its shape has no size in bytes");
+    return NULL;
+  }
+  size_t axes = (size_t)ndim * sizeof(int64_t);
+  size_t head = (sizeof(RtTensor) + 2 * axes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  size_t total = head + (size_t)bytes;
+  int huge = total >= HUGE_FROM;
+  void* block = NULL;
+  if (posix_memalign(&block, huge ? HUGE_PAGE : ALIGNMENT, total)) {
+    rt_error_set("MemoryError", "cannot allocate a tensor: out of memory");
+    return NULL;
+  }
+#ifdef MADV_HUGEPAGE
+  if (huge) madvise(block, total / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#endif
+  RtTensor* t = block;
+  memset(t, 0, sizeof *t);
+  init_header(&t->header, kTVMFFITensor, tensor_delete);
+  int64_t* own_shape = (int64_t*)(t + 1);
+  if (ndim) memcpy(own_shape, shape, axes);
+  fill_compact_strides(ndim, own_shape, own_shape + ndim);
+  t->tensor = (DLTensor){.data = (char*)block + head,
+                         .device = {kDLCPU, 0},
+                         .ndim = ndim,
+                         .dtype = dtype,
+                         .shape = own_shape,
+                         .strides = own_shape + ndim};
+  return t;
+}
+
+RtTensor* rt_tensor_wrap(const DLTensor* view, DLManagedTensorVersioned* managed,
+                         DLManagedTensor* legacy, PyObject* owner) {
+  size_t axes = (size_t)view->ndim * sizeof(int64_t);
+  RtTensor* t = malloc(sizeof *t + 2 * axes);
+  if (!t) return NULL;
+  init_header(&t->header, kTVMFFITensor, tensor_delete);
+  t->tensor = *view;
+  t->tensor.shape = (int64_t*)(t + 1);
+  t->tensor.strides = t->tensor.shape + view->ndim;
+  if (axes) memcpy(t->tensor.shape, view->shape, axes);
+  if (axes && view->strides) memcpy(t->tensor.strides, view->strides, axes);
+  else fill_compact_strides(view->ndim, t->tensor.shape, t->tensor.strides);
+  t->managed = managed, t->legacy = legacy, t->owner = owner;
+  return t;
+}
+
+static void export_delete(DLManagedTensorVersioned* self) {
+  rt_decref(self->manager_ctx);
+  free(self);
+}
+
+DLManagedTensorVersioned* rt_tensor_export(TVMFFIObject* object) {
+  RtTensor* own = (RtTensor*)object;
+  if (rt_tensor_is_own(object) && own->managed &&
+      __atomic_load_n(&object->combined_ref_count, __ATOMIC_ACQUIRE) == KDSL_REF_COUNT_ONE) {
+    DLManagedTensorVersioned* inner = own->managed;  // nobody else looks: hand over what is inside
+    own->managed = NULL;
+    rt_decref(object);
+    return inner;
+  }
+  DLManagedTensorVersioned* m = malloc(sizeof *m);
+  if (!m) {
+    rt_decref(object);
+    return NULL;
+  }
+  *m = (DLManagedTensorVersioned){.version = {1, 0},
+                                  .manager_ctx = object,
+                                  .deleter = export_delete,
+                                  .flags = 0,
+                                  .dl_tensor = *rt_tensor_of(object)};
+  return m;
+}
+
+// ---- String, Array ---------------------------------------------------------------------------
+
+static void string_delete(void* self, int flags) {
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) free(self);
+}
+
+TVMFFIObject* rt_string_new(int32_t type_index, const char* data, size_t size) {
+  TVMFFIObject* s = malloc(sizeof *s + sizeof(TVMFFIByteArray) + size + 1);
+  if (!s) return NULL;
+  init_header(s, type_index, string_delete);
+  TVMFFIByteArray* bytes = (TVMFFIByteArray*)(s + 1);
+  char* text = (char*)(bytes + 1);
+  memcpy(text, data, size);
+  text[size] = '\0';
+  *bytes = (TVMFFIByteArray){text, size};
+  return s;
+}
+
+static void array_delete(void* self, int flags) {
+  TVMFFISeqCell* cell = (TVMFFISeqCell*)((TVMFFIObject*)self + 1);
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
+    TVMFFIAny* items = cell->data;
+    for (int64_t i = 0; i < cell->size; ++i) {
+      if (items[i].type_index >= kTVMFFIStaticObjectBegin) rt_decref(items[i].v_obj);
+    }
+    cell->size = 0;
+  }
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) free(self);
+}
+
+TVMFFIObject* rt_array_new(Py_ssize_t size) {
+  size_t bytes = (size_t)size * sizeof(TVMFFIAny);
+  TVMFFIObject* a = malloc(sizeof *a + sizeof(TVMFFISeqCell) + bytes);
+  if (!a) return NULL;
+  init_header(a, kTVMFFIArray, array_delete);
+  TVMFFISeqCell* cell = (TVMFFISeqCell*)(a + 1);
+  *cell = (TVMFFISeqCell){cell + 1, size, size, NULL};
+  memset(cell->data, 0, bytes);
+  return a;
+}

@@ -1,0 +1,196 @@
+// torch.c: arrays whose class offers the C exchange protocol of DLPack; Torch above all.
+#include <string.h>
+
+#include "core.h"
+
+// Torch objects that the checks need, found when the first Torch type is learned.
+static struct {
+  PyTypeObject* tensor;
+  PyTypeObject* base;  // torch._C.TensorBase, the owner of the attributes
+  PyObject* dispatch;  // torch.Tensor.__torch_dispatch__: what a plain subclass inherits
+  PyObject* grad_name;
+  PyGetSetDef* grad;  // NULL: read the attribute the slow way
+} torch;
+
+static const unsigned floating =
+    1u << kDLFloat | 1u << kDLBfloat | 1u << kDLComplex | 1u << kDLFloat8_e4m3fn |
+    1u << kDLFloat8_e4m3fnuz | 1u << kDLFloat8_e5m2 | 1u << kDLFloat8_e5m2fnuz;
+
+static int yes(PyObject* answer) {
+  int is = answer ? answer == Py_True : -1;
+  Py_XDECREF(answer);
+  return is;
+}
+
+static int ask(PyObject* object, const char* method) {
+  return yes(PyObject_CallMethod(object, method, NULL));
+}
+
+static inline int requires_grad(PyObject* object) {
+  if (RT_LIKELY(torch.grad != NULL)) return yes(torch.grad->get(object, torch.grad->closure));
+  return yes(PyObject_GetAttr(object, torch.grad_name));
+}
+
+static int grad_enabled(void) {
+  PyObject* asks = rt_loaded("torch", "is_grad_enabled");
+  int enabled = asks ? yes(PyObject_CallObject(asks, NULL)) : 1;
+  Py_XDECREF(asks);
+  return enabled;
+}
+
+// A negative bit sits on a strided view of the imaginary parts of complex numbers; one odd step
+// along an axis with more than one element rules that out.
+static inline int may_be_negated(const DLTensor* view) {
+  for (int i = view->ndim - 1; i >= 0; --i) {
+    if (view->shape[i] > 1 && view->strides[i] & 1) return 0;
+  }
+  return 1;
+}
+
+static inline int check_torch(Frame* frame, Py_ssize_t index, PyObject* object,
+                              const DLTensor* view) {
+  if (!(floating >> view->dtype.code & 1)) return 0;
+  if (RT_LIKELY(frame->function->known)) {
+    int wants = requires_grad(object);
+    if (RT_UNLIKELY(wants != 0)) {
+      if (wants > 0) wants = grad_enabled();
+      if (wants < 0) return -1;
+      if (wants) return rt_argument_error(frame, index, "requires_grad");
+    }
+  }
+  if (RT_UNLIKELY(view->dtype.code == kDLComplex)) {
+    int is = ask(object, "is_conj");
+    if (is) return is < 0 ? -1 : rt_argument_error(frame, index, "conj");
+  }
+  if (RT_UNLIKELY(may_be_negated(view))) {
+    int is = ask(object, "is_neg");
+    if (is) return is < 0 ? -1 : rt_argument_error(frame, index, "neg");
+  }
+  return 0;
+}
+
+static int note_device(Frame* frame, const DLTensor* view, const DLPackExchangeAPI* api) {
+  if (frame->device_type) return 0;
+  frame->device_type = view->device.device_type;
+  frame->device_id = view->device.device_id;
+  if (!api->current_work_stream) return 0;
+  return api->current_work_stream(view->device.device_type, view->device.device_id,
+                                  &frame->stream);
+}
+
+static void drop_managed(PyObject* capsule) {
+  DLManagedTensorVersioned* managed = PyCapsule_GetPointer(capsule, NULL);
+  if (managed && managed->deleter) managed->deleter(managed);
+}
+
+// The view of a producer that offers only owned tensors: keep it in a capsule for the call.
+static int view_of_managed(Frame* frame, PyObject* object, const DLPackExchangeAPI* api,
+                           DLTensor* view) {
+  DLManagedTensorVersioned* managed = NULL;
+  if (api->managed_tensor_from_py_object_no_sync(object, &managed)) return -1;
+  Hold* hold = rt_hold(frame, HOLD_OBJECT);
+  if (hold) hold->object = PyCapsule_New(managed, NULL, drop_managed);
+  if (!hold || !hold->object) {
+    if (managed->deleter) managed->deleter(managed);
+    return -1;
+  }
+  *view = managed->dl_tensor;
+  return 0;
+}
+
+static int put_owned(Frame* frame, Py_ssize_t index, PyObject* object,
+                     const DLPackExchangeAPI* api) {
+  DLManagedTensorVersioned* managed = NULL;
+  if (api->managed_tensor_from_py_object_no_sync(object, &managed)) {
+    return rt_argument_error(frame, index, "export");
+  }
+  RtTensor* tensor = rt_tensor_wrap(&managed->dl_tensor, managed, NULL, NULL);
+  if (!tensor && managed->deleter) managed->deleter(managed);
+  return rt_put_owned(frame, index, tensor);
+}
+
+int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  const DLPackExchangeAPI* api = entry->api;
+  DLTensor* view = &frame->views[index];
+  int failed = RT_LIKELY(api->dltensor_from_py_object_no_sync != NULL)
+                   ? api->dltensor_from_py_object_no_sync(object, view)
+                   : view_of_managed(frame, object, api, view);
+  if (RT_UNLIKELY(failed)) return rt_argument_error(frame, index, "export");
+  if (RT_UNLIKELY(!view->strides) && rt_complete_strides(frame, index)) return -1;
+  rt_note_family(frame, FAMILY_EXCHANGE, api);
+  if (RT_UNLIKELY(view->device.device_type != kDLCPU) && note_device(frame, view, api)) {
+    return rt_argument_error(frame, index, "export");
+  }
+  if (entry->is_torch && RT_UNLIKELY(check_torch(frame, index, object, view))) return -1;
+  if (RT_UNLIKELY(frame->owned)) {
+    if (rt_put_view(frame, index, 1)) return -1;
+    return put_owned(frame, index, object, api);
+  }
+  return rt_put_view(frame, index, 1);
+}
+
+// A subclass that intercepts operators (FakeTensor, DTensor, ...) has no data of its own.
+static int take_intercepting(Frame* frame, Py_ssize_t index, PyObject* object,
+                             const TypeEntry* entry) {
+  (void)object, (void)entry;
+  return rt_argument_error(frame, index, "subclass");
+}
+
+static void find_grad_getter(void) {
+  torch.grad_name = PyUnicode_InternFromString("requires_grad");
+  PyObject* descr = PyObject_GetAttrString((PyObject*)torch.base, "requires_grad");
+  if (!descr) {
+    PyErr_Clear();
+    return;
+  }
+  // Only trust the mirrored struct where every field of it says what it should.
+  PyObject* size = PyObject_GetAttrString((PyObject*)Py_TYPE(descr), "__basicsize__");
+  int fits = size && PyLong_AsLong(size) == (long)sizeof(RtGetSetDescr);
+  Py_XDECREF(size);
+  PyErr_Clear();
+  const RtGetSetDescr* mirror = (const RtGetSetDescr*)descr;
+  if (fits && Py_TYPE(descr) == &PyGetSetDescr_Type && mirror->owner == torch.base &&
+      mirror->getset->get && strcmp(mirror->getset->name, "requires_grad") == 0) {
+    torch.grad = mirror->getset;  // lives as long as the class, and we keep the class
+  }
+  Py_DECREF(descr);
+}
+
+static void find_torch(void) {
+  torch.tensor = (PyTypeObject*)rt_loaded("torch", "Tensor");
+  if (!torch.tensor) return;
+  torch.base = (PyTypeObject*)rt_loaded("torch._C", "TensorBase");
+  torch.dispatch = PyObject_GetAttrString((PyObject*)torch.tensor, "__torch_dispatch__");
+  if (!torch.dispatch) PyErr_Clear();
+  if (torch.base) find_grad_getter();
+}
+
+int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry) {
+  if (!torch.tensor) find_torch();
+  entry->is_torch = torch.tensor && PyType_IsSubtype(type, torch.tensor);
+  if (entry->is_torch && type != torch.tensor && torch.dispatch) {
+    PyObject* dispatch = PyObject_GetAttrString((PyObject*)type, "__torch_dispatch__");
+    if (!dispatch) return -1;
+    int plain = dispatch == torch.dispatch;
+    Py_DECREF(dispatch);
+    if (!plain) {
+      entry->take = take_intercepting;
+      return 1;
+    }
+  }
+  PyObject* capsule = PyObject_GetAttrString((PyObject*)type, "__dlpack_c_exchange_api__");
+  if (!capsule) {
+    PyErr_Clear();
+    return 0;
+  }
+  const DLPackExchangeAPI* api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  Py_DECREF(capsule);  // the class keeps it
+  if (!api) PyErr_Clear();
+  while (api && api->header.version.major > 1) {
+    api = (const DLPackExchangeAPI*)api->header.prev_api;
+  }
+  if (!api || api->header.version.major != 1) return 0;
+  entry->api = api;
+  entry->take = rt_take_exchange;
+  return 1;
+}

@@ -1,0 +1,98 @@
+"""The signature of a packed function, read from the metadata that its module carries."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import inspect
+
+# As `ParamKind` in csrc/core.h.
+_KINDS = {"in": 1, "out": 2, "inout": 3, "scalar": 4, "static": 4}
+
+
+class Schema:
+    """What a call needs to know of a function.
+
+    Attributes:
+        text: the signature as messages show it.
+        metadata: the module's JSON as a dict; empty when it has none.
+        parameters: the dicts under "params", in signature order; None when unknown.
+        names: their names; None when unknown.
+        kinds: one byte of `ParamKind` for each, then one byte each that is 1 where a call must
+            give it.
+        doc: the docstring or None.
+    """
+
+    def __init__(self, name: str, metadata: dict[str, Any], doc: str | None) -> None:
+        self.metadata = metadata
+        params = metadata.get("params") if "kdsl" in metadata else None
+        self.parameters: list[dict[str, Any]] | None = params
+        self.text: str = metadata.get("signature") or f"{name}(...)"
+        self.doc: str | None = doc or metadata.get("doc")
+        self.names = None if params is None else tuple(_interned(p["name"]) for p in params)
+        self.kinds = b"" if params is None else _codes(params)
+
+    @property
+    def signature(self) -> inspect.Signature | None:
+        """The signature for `inspect.signature`; None when unknown."""
+        import inspect  # slow to import, and not needed for calls
+
+        if self.parameters is None:
+            return None
+        return inspect.Signature([_inspected(p) for p in self.parameters])
+
+    @property
+    def text_signature(self) -> str | None:
+        """The signature as `__text_signature__` has it; None when unknown."""
+        return None if self.parameters is None else str(self.signature)
+
+
+def parse(name: str, metadata: str | None, doc: str | None) -> Schema:
+    """The schema of function `name` from what its module says, which may be nothing."""
+    try:
+        loaded = json.loads(metadata) if metadata else {}
+    except ValueError as err:
+        raise ValueError(f"{name}: the module's metadata is not JSON: {err}") from err
+    return Schema(name, loaded if isinstance(loaded, dict) else {}, doc)
+
+
+def _interned(name: str) -> str:
+    import sys
+
+    return sys.intern(name)
+
+
+def _codes(params: list[dict[str, Any]]) -> bytes:
+    kinds = bytes(_KINDS[p["kind"]] for p in params)
+    return kinds + bytes(p["kind"] != "out" and "default" not in p for p in params)
+
+
+def _inspected(param: dict[str, Any]) -> inspect.Parameter:
+    import inspect
+
+    keyword_only = param.get("keyword_only", False)
+    kind = (
+        inspect.Parameter.KEYWORD_ONLY if keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    )
+    default = param.get("default", inspect.Parameter.empty)
+    if param["kind"] == "out":
+        default = None
+    return inspect.Parameter(param["name"], kind, default=default, annotation=annotation(param))
+
+
+def annotation(param: dict[str, Any]) -> str:
+    """A parameter's type as the kernel wrote it: `f32[B, N]`, `Out[T[N]]`, `bool`."""
+    text = type_text(param)
+    return {"out": f"Out[{text}]", "inout": f"InOut[{text}]", "static": f"Static[{text}]"}.get(
+        param["kind"], text
+    )
+
+
+def type_text(param: dict[str, Any]) -> str:
+    """A parameter's type without its kind: `T[B, N]` or `f32`."""
+    if param.get("type") != "tensor":
+        return str(param.get("dtype", "object"))
+    shape = ", ".join(map(str, param["shape"]))
+    return f"{param['dtype']}[{shape or '()'}]"
