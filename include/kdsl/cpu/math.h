@@ -1,0 +1,172 @@
+// kdsl/cpu/math.h: elementwise operations on vectors and scalars, with the rules of NumPy.
+#pragma once
+
+#include <kdsl/cpu/vec.h>
+
+namespace kdsl {
+
+// ---- integers: floor division and its remainder; a zero divisor gives 0
+
+template <class T>
+static inline KDSL_INLINE T floordiv(T a, T b) {
+  if (b == 0) return 0;
+  if (b == (T)-1) return (T)(0 - (unsigned long)a);  // the smallest number wraps
+  return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
+}
+template <class T>
+static inline KDSL_INLINE T mod(T a, T b) {
+  return (T)(b == 0 ? 0 : a - floordiv(a, b) * b);
+}
+
+// ---- a NaN on either side of maximum or minimum survives
+
+template <class T>
+static inline KDSL_INLINE T maximum(T a, T b) {
+  const T greater = a > b ? a : b;
+  return a != a ? a : greater;
+}
+template <class T>
+static inline KDSL_INLINE T minimum(T a, T b) {
+  const T less = a < b ? a : b;
+  return a != a ? a : less;
+}
+static inline KDSL_INLINE Vec<float> abs(Vec<float> x) {
+  return (Vec<float>)((Vec<i32>)x & 0x7fffffff);
+}
+static inline KDSL_INLINE Vec<float> sqrt(Vec<float> x) {
+#if defined(__AVX512F__)
+  return __builtin_ia32_sqrtps512_mask(x, x, -1, 4);
+#elif defined(__AVX__)
+  return __builtin_ia32_sqrtps256(x);
+#elif defined(__SSE__)
+  return __builtin_ia32_sqrtps(x);
+#else
+  KDSL_UNROLL for (int i = 0; i < W; i++) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+#endif
+}
+static inline KDSL_INLINE Vec<float> rsqrt(Vec<float> x) { return 1.0f / sqrt(x); }
+
+/// The nearest integer of |x| < 2^22, as a float and as an integer.
+struct Rounded {
+  Vec<float> value;
+  Vec<i32> integer;
+};
+static inline KDSL_INLINE Rounded nearest(Vec<float> x) {
+  const Vec<float> shifted = x + 0x1.8p23f;
+  return {shifted - 0x1.8p23f, (Vec<i32>)shifted - 0x4b400000};
+}
+/// p * 2^n for n in [-300, 300]; in two steps, so that subnormals and infinity come out right.
+static inline KDSL_INLINE Vec<float> scale(Vec<float> p, Vec<i32> n) {
+  const Vec<i32> half = n >> 1;
+  return p * (Vec<float>)((half + 127) << 23) * (Vec<float>)((n - half + 127) << 23);
+}
+static inline KDSL_INLINE Vec<float> clamp(Vec<float> x, float low, float high) {
+  x = x < low ? splat(low) : x;  // a NaN passes
+  return x > high ? splat(high) : x;
+}
+/// 2^f for f in [-1/2, 1/2]; minimax, relative error 1.9e-9 before rounding.
+static inline KDSL_INLINE Vec<float> exp2_fraction(Vec<float> f) {
+  Vec<float> p = f * 1.5345812e-4f + 1.33999314e-3f;
+  p = p * f + 9.61848896e-3f;
+  p = p * f + 5.55032878e-2f;
+  p = p * f + 2.40226469e-1f;
+  p = p * f + 6.93147206e-1f;
+  return p * f + 1.0f;
+}
+static inline KDSL_INLINE Vec<float> exp2(Vec<float> x) {
+  x = clamp(x, -200.0f, 200.0f);
+  const Rounded n = nearest(x);
+  return scale(exp2_fraction(x - n.value), n.integer);
+}
+/// exp(x) = 2^n exp(r): n ln 2 is taken away in two parts so that r keeps its digits.
+static inline KDSL_INLINE Vec<float> exp(Vec<float> x) {
+  x = clamp(x, -140.0f, 140.0f);
+  const Rounded n = nearest(x * 1.44269504f);
+  const Vec<float> r = (x - n.value * 0.693359375f) + n.value * 2.12194440e-4f;
+  return scale(exp2_fraction(r * 1.44269504f), n.integer);
+}
+/// Splits x > 0 into m * 2^e with m in [sqrt(1/2), sqrt(2)).
+struct Split {
+  Vec<float> m, e;
+};
+static inline KDSL_INLINE Split split(Vec<float> x) {
+  const Mask small = x < 0x1p-126f;
+  x = small ? x * 0x1p24f : x;
+  const Vec<i32> e = ((Vec<i32>)x - 0x3f3504f3) >> 23;
+  const Vec<float> m = (Vec<float>)((Vec<i32>)x - (e << 23));
+  return {m, convert<float>(e) - (small ? splat(24.0f) : Vec<float>{})};
+}
+/// log(m) / z for z = (m - 1) / (m + 1), from z^2; relative error 7e-10 before rounding.
+static inline KDSL_INLINE Vec<float> log_series(Vec<float> u) {
+  return ((u * 0.299286385f + 0.399746849f) * u + 0.666668169f) * u + 2.0f;
+}
+static inline KDSL_INLINE Vec<float> log_edges(Vec<float> x, Vec<float> y) {
+  y = x < 0.0f ? splat(nan) : y;
+  y = x == 0.0f ? splat(-inf) : y;
+  return x == inf || x != x ? x : y;
+}
+static inline KDSL_INLINE Vec<float> log(Vec<float> x) {
+  const Split s = split(x);
+  const Vec<float> t = s.m - 1.0f, z = t / (s.m + 1.0f), u = z * z;
+  const Vec<float> tail = z * (log_series(u) - 2.0f) - z * t;  // log(m) = t + tail
+  return log_edges(x, s.e * 0.693359375f + (t + (tail - s.e * 2.12194440e-4f)));
+}
+static inline KDSL_INLINE Vec<float> log2(Vec<float> x) {
+  const Split s = split(x);
+  const Vec<float> z = (s.m - 1.0f) / (s.m + 1.0f);
+  return log_edges(x, s.e + z * log_series(z * z) * 1.44269504f);
+}
+static inline KDSL_INLINE Vec<float> sigmoid(Vec<float> x) { return 1.0f / (1.0f + exp(-x)); }
+/// Near 0 an odd polynomial (relative error 1.1e-7), elsewhere by exp.
+static inline KDSL_INLINE Vec<float> tanh(Vec<float> x) {
+  const Vec<float> u = x * x, a = abs(x);
+  Vec<float> p = u * 1.50509451e-2f - 5.18218675e-2f;
+  p = (p * u + 1.3304526e-1f) * u - 3.33319543e-1f;
+  const Vec<float> near = x + x * (p * u), e = exp(-2.0f * a);
+  const Vec<float> far = (1.0f - e) / (1.0f + e);
+  return a < 0.625f ? near : (Vec<float>)((Vec<i32>)far | ((Vec<i32>)x & (i32)0x80000000));
+}
+
+#define KDSL_SCALAR(f) \
+  static inline KDSL_INLINE float f(float x) { return f(splat(x))[0]; }
+KDSL_SCALAR(abs)
+KDSL_SCALAR(sqrt)
+KDSL_SCALAR(rsqrt)
+KDSL_SCALAR(exp)
+KDSL_SCALAR(exp2)
+KDSL_SCALAR(log)
+KDSL_SCALAR(log2)
+KDSL_SCALAR(sigmoid)
+KDSL_SCALAR(tanh)
+#undef KDSL_SCALAR
+
+// ---- all lanes into one
+
+struct Sum {
+  template <class T>
+  KDSL_INLINE T operator()(T a, T b) const { return a + b; }
+};
+struct Product {
+  template <class T>
+  KDSL_INLINE T operator()(T a, T b) const { return a * b; }
+};
+struct Max {
+  template <class T>
+  KDSL_INLINE T operator()(T a, T b) const { return maximum(a, b); }
+};
+struct Min {
+  template <class T>
+  KDSL_INLINE T operator()(T a, T b) const { return minimum(a, b); }
+};
+
+template <class F, class T, int U>
+static inline KDSL_INLINE auto across(F f, T (&v)[U]) {
+  T x = v[0];
+  KDSL_UNROLL for (int u = 1; u < U; u++) x = f(x, v[u]);
+  auto total = x[0];
+  KDSL_UNROLL for (int i = 1; i < W; i++) total = f(total, (decltype(total))x[i]);
+  return total;
+}
+
+}  // namespace kdsl

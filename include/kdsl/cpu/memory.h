@@ -1,0 +1,178 @@
+// kdsl/cpu/memory.h: loads and stores of whole and partial vectors, for every stored element type.
+#pragma once
+
+#include <kdsl/cpu/vec.h>
+
+namespace kdsl {
+
+/// Stored types that compute as float.
+struct bf16 {
+  u16 bits;
+};
+struct f16 {
+  u16 bits;
+};
+
+/// How an element type lies in memory (`Raw`) and what it is in registers.
+template <class T>
+struct Stored {
+  typedef T Raw;
+  static KDSL_INLINE Vec<T> decode(Vec<T> v) { return v; }
+  static KDSL_INLINE Vec<T> encode(Vec<T> v) { return v; }
+};
+
+template <>
+struct Stored<bool> {
+  typedef i8 Raw;
+  static KDSL_INLINE Mask decode(Vec<i8> v) { return mask(v != 0); }
+  static KDSL_INLINE Vec<i8> encode(Mask m) { return convert<i8>(m & 1); }
+};
+
+/// Rounds to nearest even; a NaN stays a quiet NaN.
+template <>
+struct Stored<bf16> {
+  typedef u16 Raw;
+  static KDSL_INLINE Vec<float> decode(Vec<u16> v) { return (Vec<float>)(convert<u32>(v) << 16); }
+  static KDSL_INLINE Vec<u16> encode(Vec<float> x) {
+    const Vec<u32> u = (Vec<u32>)x;
+    const Vec<u32> even = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    return convert<u16>(x != x ? (u >> 16) | 0x40 : even);
+  }
+};
+
+/// Rounds to nearest even, also among subnormals; too large becomes infinite.
+template <>
+struct Stored<f16> {
+  typedef u16 Raw;
+  static KDSL_INLINE Vec<float> decode(Vec<u16> v) {
+    const Vec<u32> h = convert<u32>(v), sign = (h & 0x8000) << 16, magnitude = (h & 0x7fff) << 13;
+    // Rebiased; a subnormal f16 has its leading one put in and taken out again, which is exact.
+    const Vec<u32> normal = magnitude + 0x38000000;
+    const Vec<u32> subnormal = (Vec<u32>)((Vec<float>)(magnitude | 0x38800000) - 0x1p-14f);
+    const Vec<u32> finite = (h & 0x7c00) == 0 ? subnormal : normal;
+    return (Vec<float>)(((h & 0x7c00) == 0x7c00 ? magnitude | 0x7f800000 : finite) | sign);
+  }
+  static KDSL_INLINE Vec<u16> encode(Vec<float> x) {
+    const Vec<u32> u = (Vec<u32>)x, sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
+    const Vec<u32> even = (a - 0x38000000 + 0xfff + ((a >> 13) & 1)) >> 13;
+    const Vec<u32> tiny = (Vec<u32>)((Vec<float>)a + 0.5f) - 0x3f000000;  // rounds at 2^-24
+    const Vec<u32> over = a > 0x7f800000 ? splat<u32>(0x7e00) : splat<u32>(0x7c00);
+    return convert<u16>((a < 0x38800000 ? tiny : a >= 0x477ff000 ? over : even) | sign);
+  }
+};
+
+// ---- whole vectors, and vectors of which some lanes are real: the others read 0, write nothing
+
+template <class R>
+static inline KDSL_INLINE Vec<R> load_raw(const R* p, All) {
+  return *(const Loose<R>*)p;
+}
+template <class R>
+static inline KDSL_INLINE Vec<R> load_raw(const R* p, Some s) {
+  R t[W] = {};
+  for (int i = 0; i < W && i < s.n; i++) t[i] = p[i];
+  return load_raw(t, All{});
+}
+template <class R>
+static inline KDSL_INLINE void store_raw(R* p, Vec<R> v, All) {
+  *(Loose<R>*)p = v;
+}
+template <class R>
+static inline KDSL_INLINE void store_raw(R* p, Vec<R> v, Some s) {
+  for (int i = 0; i < W && i < s.n; i++) p[i] = v[i];
+}
+#if defined(__AVX512F__)
+static inline KDSL_INLINE u16 lane_bits(Some s) {
+  return s.n >= W ? 0xffff : s.n <= 0 ? 0 : (u16)((1u << s.n) - 1);
+}
+static inline KDSL_INLINE Vec<float> load_raw(const float* p, Some s) {
+  return __builtin_ia32_loadups512_mask(p, Vec<float>{}, lane_bits(s));
+}
+static inline KDSL_INLINE void store_raw(float* p, Vec<float> v, Some s) {
+  __builtin_ia32_storeups512_mask(p, v, lane_bits(s));
+}
+#elif defined(__AVX__)
+static inline KDSL_INLINE Vec<float> load_raw(const float* p, Some s) {
+  return __builtin_ia32_maskloadps256((const Vec<float>*)p, lanes(s));
+}
+static inline KDSL_INLINE void store_raw(float* p, Vec<float> v, Some s) {
+  __builtin_ia32_maskstoreps256((Vec<float>*)p, lanes(s), v);
+}
+#endif
+
+template <class T, class L = All>
+static inline KDSL_INLINE auto ld(const T* p, L n = {}) {
+  return Stored<T>::decode(load_raw((const typename Stored<T>::Raw*)p, n));
+}
+template <class T, class V, class L = All>
+static inline KDSL_INLINE void st(T* p, V v, L n = {}) {
+  store_raw((typename Stored<T>::Raw*)p, Stored<T>::encode(v), n);
+}
+
+/// Writes past the cache: for results that nobody reads soon. The address is vector-aligned.
+static inline KDSL_INLINE void stream(float* p, Vec<float> v) {
+#if defined(__AVX512F__)
+  __builtin_ia32_movntps512(p, v);
+#elif defined(__AVX__)
+  __builtin_ia32_movntps256(p, v);
+#elif defined(__SSE__)
+  __builtin_ia32_movntps(p, v);
+#else
+  st(p, v);
+#endif
+}
+static inline KDSL_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+
+// ---- single elements, as they compute
+
+template <class T>
+static inline KDSL_INLINE T get(const T* p) {
+  return *p;
+}
+static inline KDSL_INLINE float get(const bf16* p) {
+  const u32 bits = (u32)p->bits << 16;
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+}
+static inline KDSL_INLINE float get(const f16* p) {
+  return Stored<f16>::decode(splat<u16>(p->bits))[0];
+}
+template <class T, class V>
+static inline KDSL_INLINE void put(T* p, V x) {
+  *p = (T)x;
+}
+static inline KDSL_INLINE void put(bf16* p, float x) {
+  p->bits = Stored<bf16>::encode(splat(x))[0];
+}
+static inline KDSL_INLINE void put(f16* p, float x) { p->bits = Stored<f16>::encode(splat(x))[0]; }
+
+/// x rounded to the values of a 16-bit float type; still a float.
+template <class H>
+static inline KDSL_INLINE Vec<float> round_to(Vec<float> x) {
+  return Stored<H>::decode(Stored<H>::encode(x));
+}
+template <class H>
+static inline KDSL_INLINE float round_to(float x) {
+  return round_to<H>(splat(x))[0];
+}
+
+// ---- W elements that lie `step` apart
+
+static inline KDSL_INLINE i64 count(All) { return W; }
+static inline KDSL_INLINE i64 count(Some s) { return s.n; }
+
+template <class T, class L = All>
+static inline KDSL_INLINE auto gather(const T* p, i64 step, L n = {}) {
+  T t[W] = {};
+  for (int i = 0; i < W && i < count(n); i++) t[i] = p[i * step];
+  return ld(t);
+}
+template <class T, class V, class L = All>
+static inline KDSL_INLINE void scatter(T* p, i64 step, V v, L n = {}) {
+  T t[W];
+  st(t, v);
+  for (int i = 0; i < W && i < count(n); i++) p[i * step] = t[i];
+}
+
+}  // namespace kdsl

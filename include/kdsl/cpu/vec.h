@@ -1,0 +1,97 @@
+// kdsl/cpu/vec.h: vectors of W lanes on any instruction set: types, masks, conversion.
+#pragma once
+
+#include <kdsl/cpu/kernel.h>
+
+#define KDSL_INLINE __attribute__((always_inline))
+#define KDSL_UNROLL _Pragma("GCC unroll 64")
+
+namespace kdsl {
+
+/// Lanes of a vector, for every element type: as many floats as one register holds.
+#if defined(__AVX512F__)
+constexpr int W = 16;
+#elif defined(__AVX__)
+constexpr int W = 8;
+#else
+constexpr int W = 4;
+#endif
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned u32;
+typedef unsigned long u64;
+
+template <class T>
+struct VecOf {
+  typedef T type __attribute__((vector_size(W * sizeof(T))));
+  typedef T loose __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias));
+};
+template <class T>
+using Vec = typename VecOf<T>::type;
+/// The same at any address.
+template <class T>
+using Loose = typename VecOf<T>::loose;
+/// A truth value in each lane: 0 or -1.
+typedef Vec<i32> Mask;
+
+constexpr float inf = __builtin_inff();
+constexpr float nan = __builtin_nanf("");
+
+constexpr i64 min(i64 a, i64 b) { return a < b ? a : b; }
+constexpr i64 max(i64 a, i64 b) { return a > b ? a : b; }
+/// Room for n elements in whole vectors of the widest kind, so that every variant agrees.
+constexpr i64 padded(i64 n) { return (n + 15) & ~15L; }
+
+/// How many of the next W lanes are real: all of them, or the first `n` (none when n <= 0).
+struct All {};
+struct Some {
+  i64 n;
+};
+
+template <class T>
+static inline KDSL_INLINE Vec<T> splat(T x) {
+  return x - Vec<T>{};
+}
+template <>
+inline KDSL_INLINE Vec<float> splat(float x) {
+  return x + -Vec<float>{};  // adding -0.0 keeps the sign of a zero
+}
+static inline KDSL_INLINE Mask splat(bool x) { return splat<i32>(-(i32)x); }
+
+template <class T>
+static inline KDSL_INLINE Vec<T> lane_numbers() {
+  Vec<T> v{};
+  KDSL_UNROLL for (int i = 0; i < W; i++) v[i] = (T)i;
+  return v;
+}
+/// i, i + 1, ...: the indices of W lanes that start at index i.
+static inline KDSL_INLINE Vec<i64> iota(i64 i) { return lane_numbers<i64>() + i; }
+
+static inline KDSL_INLINE Mask lanes(All) { return Mask{} - 1; }
+static inline KDSL_INLINE Mask lanes(Some s) {
+  return lane_numbers<i32>() < (i32)min(max(s.n, 0), W);
+}
+
+template <class To, class From>
+static inline KDSL_INLINE Vec<To> convert(From v) {
+  return __builtin_convertvector(v, Vec<To>);
+}
+template <class V>
+static inline KDSL_INLINE Mask mask(V v) {
+  return __builtin_convertvector(v, Mask);
+}
+/// c ? a : b lane by lane, for any element type.
+template <class T>
+static inline KDSL_INLINE T where(Mask c, T a, T b) {
+  return __builtin_convertvector(c, decltype(a < b)) ? a : b;
+}
+template <class T>
+static inline KDSL_INLINE T where(bool c, T a, T b) {
+  return c ? a : b;
+}
+
+}  // namespace kdsl

@@ -1,0 +1,1 @@
+"""Passes and the plan of the CPU target."""

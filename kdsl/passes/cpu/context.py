@@ -1,0 +1,96 @@
+"""What the planner of one phase has decided so far."""
+
+from __future__ import annotations
+
+from kdsl.errors import NOWHERE, KernelTypeError
+from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, If, Let, Load
+from kdsl.passes.cpu.facts import Facts, contiguous_axis
+from kdsl.passes.cpu.plan import Buffer
+
+
+class Context:
+    """Mutable while a phase is planned; `PhasePlan` is its frozen outcome."""
+
+    def __init__(self, facts: Facts, lanes: dict[str, str]) -> None:
+        self.facts, self.lanes = facts, lanes
+        self.buffers: dict[str, Buffer] = {}
+        self.homes: dict[str, str] = {}
+        self.packs: dict[str, str] = {}
+        #: Lets that a dot computes on the way (its chains).
+        self.inside_dot: set[str] = set()
+        #: Loads that dots want packed, with the lane and the depth axis.
+        self.pack_at_load: dict[str, tuple[str, str]] = {}
+        self._loads_to_pack()
+
+    def lane(self, value: str) -> str:
+        """The lane axis of a value with axes."""
+        if value in self.lanes:
+            return self.lanes[value]
+        op = self.facts.op(value)
+        own = contiguous_axis(op.index) if isinstance(op, Load) else None
+        return own or self.facts.axes[value][-1]
+
+    def row_lane(self, value: str) -> tuple[str | None, str | None]:
+        axes = self.facts.axes[value]
+        if not axes:
+            return None, None
+        lane = self.lane(value)
+        rows = tuple(a for a in axes if a != lane)
+        if len(rows) > 1:
+            raise KernelTypeError(
+                f"`{value}` has {len(axes)} axes and has to be kept in memory",
+                self.facts.lets[value].span if value in self.facts.lets else NOWHERE,
+                label=f"{self.facts.types[value]}",
+                help="on the CPU such a value has two axes at most; take one axis by a loop",
+            )
+        return (rows[0] if rows else None), lane
+
+    def new_buffer(
+        self, hint: str, dtype: str, row: str | None = None, lane: str | None = None
+    ) -> Buffer:
+        name, i = hint, 1
+        while name in self.buffers:
+            i += 1
+            name = f"{hint}_{i}"
+        self.buffers[name] = Buffer(name, dtype, row, lane)
+        return self.buffers[name]
+
+    def is_kept(self, value: str) -> bool:
+        """The value is computed or carried, not read or recomputed where it is used."""
+        return self.facts.kind(value) in ("item", "carried")
+
+    def is_held(self, value: str) -> bool:
+        """The value will lie in a buffer when a dot reads it."""
+        return self.is_kept(value) and bool(self.facts.axes[value])
+
+    def transfers(self, user: object, value: str) -> int | None:
+        """How often a loop or branch takes a value as a first, next or merged one; None when it
+        also reads it as a bound or condition, or is no loop or branch."""
+        match user:
+            case ForTiles(start=start, stop=stop, carries=carries) if value not in (start, stop):
+                return sum((c.init == value) + (c.next == value) for c in carries)
+            case ForRange(start=start, stop=stop, carries=carries) if value not in (start, stop):
+                return sum((c.init == value) + (c.next == value) for c in carries)
+            case If(cond=cond, merges=merges) if value != cond:
+                return sum((m.then == value) + (m.other == value) for m in merges)
+        return None
+
+    def _loads_to_pack(self) -> None:
+        """A dot reads its vectors where they lie only along a whole axis; slices are packed, so
+        that their last vector is whole, and so is what lies the other way round."""
+        for let in self.facts.lets.values():
+            if not isinstance(let, Let) or not isinstance(let.op, Dot):
+                continue
+            if len(let.type.axes) != 2 or self.facts.level[let.name] == 0:
+                continue
+            lane = self.lane(let.name)
+            vectors = let.op.a if lane in self.facts.axes[let.op.a] else let.op.b
+            op = self.facts.op(vectors)
+            if self.facts.kind(vectors) != "leaf" or not isinstance(op, Load):
+                continue
+            in_place = contiguous_axis(op.index) == lane and (
+                self.facts.func.axis(lane).kind == "whole"
+            )
+            steps = all(i.step == 1 for i in op.index if isinstance(i, Along))
+            if not in_place or not steps:
+                self.pack_at_load[vectors] = (lane, let.op.axis)

@@ -1,0 +1,161 @@
+"""Rewrites that bring a function into the form the CPU planner takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kdsl.dtypes import f32
+from kdsl.errors import KernelTypeError
+from kdsl.ir.nodes import (
+    Block,
+    Carry,
+    Cast,
+    Dot,
+    Ew,
+    ForRange,
+    ForTiles,
+    Func,
+    Let,
+    Load,
+    Reduce,
+    Stmt,
+)  # fmt: skip
+from kdsl.ir.types import Axis, Type
+from kdsl.ir.walk import carries, lets, map_blocks, statements, value_types
+
+#: Default tile sizes, multiples of every register blocking in use.
+LANES, ROWS, DEPTH = 48, 96, 256
+#: Where nothing is multiplied: long runs along memory, few rows.
+RUN, FEW = 1024, 8
+
+
+def set_tiles(func: Func, tiles: Mapping[str, int], lane_axes: frozenset[str]) -> Func:
+    """Give each tile axis its size: what the schedule says, else a default by its role."""
+    roles: dict[str, set[str]] = {}
+    for s in statements(func):
+        if isinstance(s, Let) and isinstance(s.op, Dot):
+            roles.setdefault(s.op.axis, set()).add("depth")
+            for axis in s.type.axes:
+                roles.setdefault(axis, set()).add("lane" if axis in lane_axes else "row")
+    has_dot = bool(roles)
+
+    def size(axis: Axis) -> int | None:
+        if axis.kind == "whole" or axis.size is not None:
+            return axis.size
+        if axis.name in tiles:
+            return tiles[axis.name]
+        if not has_dot:
+            return RUN if axis.name in lane_axes else FEW
+        role = roles.get(axis.name, {"row"})
+        return LANES if "lane" in role else ROWS if "row" in role else DEPTH
+
+    return replace(func, axes=tuple(replace(a, size=size(a)) for a in func.axes))
+
+
+def widen_operands(func: Func) -> Func:
+    """A dot reads 16-bit floats as they lie in memory: drop casts to f32 before it."""
+    known = lets(func)
+
+    def narrow(name: str) -> str:
+        let = known.get(name)
+        if let is not None and isinstance(let.op, Cast) and let.type.dtype is f32:
+            source = known.get(let.op.arg)
+            if source is not None and isinstance(source.op, Load):
+                if source.type.dtype.is_float and source.type.dtype.bits == 16:
+                    return source.name
+        return name
+
+    def stmt(s: Stmt) -> Stmt:
+        if isinstance(s, Let) and isinstance(s.op, Dot):
+            return replace(s, op=replace(s.op, a=narrow(s.op.a), b=narrow(s.op.b)))
+        return s
+
+    return map_blocks(func, lambda block: tuple(map(stmt, block)))
+
+
+def plain_dots(func: Func) -> Func:
+    """Dots without a row and a lane axis become a product and a sum; the rest has to be f32."""
+    types = value_types(func)
+    fresh = _Fresh(set(types))
+
+    def expand(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Let) or not isinstance(s.op, Dot):
+            return (s,)
+        dot = s.op
+        shared = set(types[dot.a].axes) & set(types[dot.b].axes) - {dot.axis}
+        if len(s.type.axes) == 2 and not shared and s.type.dtype is f32:
+            return (s,)
+        if not s.type.dtype.is_float:
+            raise KernelTypeError(
+                f"a dot that gives {s.type.dtype} is not available on the CPU yet",
+                s.span, help="convert the operands to f32 first",
+            )  # fmt: skip
+        axes = tuple(
+            a.name for a in func.axes
+            if a.name in {*types[dot.a].axes, *types[dot.b].axes}
+        )  # fmt: skip
+        out: list[Stmt] = []
+        args = []
+        for name in (dot.a, dot.b):
+            if types[name].dtype is s.type.dtype:
+                args.append(name)
+            else:
+                args.append(fresh(name))
+                out.append(Let(args[-1], Type(s.type.dtype, types[name].axes), Cast(name)))
+        product, total = fresh(s.name), s.name if dot.acc is None else fresh(s.name)
+        out.append(Let(product, Type(s.type.dtype, axes), Ew("mul", tuple(args)), span=s.span))
+        out.append(Let(total, s.type, Reduce("sum", product, dot.axis), span=s.span))
+        if dot.acc is not None:
+            out.append(Let(s.name, s.type, Ew("add", (dot.acc, total)), span=s.span))
+        return tuple(out)
+
+    return map_blocks(func, lambda block: tuple(t for s in block for t in expand(s)))
+
+
+def own_carries(func: Func) -> Func:
+    """No carry takes over another carry's value as it is: such a value is copied first, so that
+    the order in which carries are written does not matter."""
+    names = {c.name for c in carries(func)}
+    types = value_types(func)
+    fresh = _Fresh(set(types))
+
+    def loop(s: Stmt) -> Stmt:
+        if not isinstance(s, (ForTiles, ForRange)):
+            return s
+        copies: list[Let] = []
+
+        def own(c: Carry) -> Carry:
+            if c.next == c.name or c.next not in names:
+                return c
+            copies.append(Let(fresh(c.next), c.type, Cast(c.next), span=c.span))
+            return replace(c, next=copies[-1].name)
+
+        changed = tuple(map(own, s.carries))
+        return replace(s, carries=changed, body=s.body + tuple(copies)) if copies else s
+
+    def block(b: Block) -> Block:
+        new = tuple(map(loop, b))
+        return b if all(x is y for x, y in zip(new, b, strict=True)) else new
+
+    return map_blocks(func, block)
+
+
+class _Fresh:
+    """New names from old ones: s gives s_v, s_v2 ..."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+
+    def __call__(self, hint: str) -> str:
+        name, i = f"{hint}_v", 1
+        while name in self.taken:
+            i += 1
+            name = f"{hint}_v{i}"
+        self.taken.add(name)
+        return name
+
+
+def prepare(func: Func) -> Func:
+    """All rewrites but tile sizes, which need the lane axes."""
+    return own_carries(plain_dots(widen_operands(func)))

@@ -1,0 +1,361 @@
+"""Order one block: fuse what can share loops into nests, between dots and inner loops.
+
+List scheduling: take every ready item that fits the current nest, then emit it; when none is ready,
+emit the next ready dot, pack, sweep or inner loop. This alone puts a softmax update between two
+dots into a single nest.
+"""
+
+from __future__ import annotations
+
+from kdsl.errors import InternalError
+from kdsl.ir.nodes import (
+    Along, Block, Dot, Ew, ForRange, ForTiles, If, Let, Load, Stmt, Store,
+)  # fmt: skip
+from kdsl.ir.walk import operands, reads, walk
+from kdsl.passes.cpu import dots
+from kdsl.passes.cpu.context import Context
+from kdsl.passes.cpu.facts import contiguous_axis
+from kdsl.passes.cpu.items import DotItem, Inner, Item, PackItem, Put, Sweep, Update, Value
+from kdsl.passes.cpu.masks import always
+from kdsl.passes.cpu.nests import Draft, finish
+from kdsl.passes.cpu.plan import (
+    Branch, Buffer, Define, Hold, Loop, Nest, Pack, Product, Stage, Step, Transpose,
+)  # fmt: skip
+
+
+def plan_block(
+    cx: Context, block: Block, updates: tuple[tuple[Buffer, str], ...] = ()
+) -> tuple[Step, ...]:
+    """Steps of a block; `updates` are (buffer, value) pairs to write at its end."""
+    return _BlockPlanner(cx, block, updates).plan()
+
+
+class _BlockPlanner:
+    def __init__(
+        self, cx: Context, block: Block, updates: tuple[tuple[Buffer, str], ...]
+    ) -> None:
+        self.cx, self.block = cx, block
+        self.items: list[Item] = []
+        self.maker: dict[str, Item] = {}  # value -> the item of this block that makes it
+        self.updates: list[Update] = []
+        self.defines: list[Let] = []
+        self._collect(updates)
+        self._connect()
+
+    # ---- collecting items
+
+    def _collect(self, updates: tuple[tuple[Buffer, str], ...]) -> None:
+        cx = self.cx
+        absorbed = dots.absorb(cx, self.block)
+        for s in self.block:
+            match s:
+                case Let(name=name) if cx.facts.kind(name) == "scalar":
+                    self.defines.append(s)
+                case Let(name=name) if name in cx.inside_dot:
+                    pass
+                case Let(name=name, op=Load()) if name in cx.pack_at_load:
+                    self._pack(name)
+                case Let(name=name, op=Dot()):
+                    self._dot(s, absorbed[name])
+                case Let(name=name) if cx.facts.kind(name) == "item":
+                    self._add(self._value(s), name)
+                case Store():
+                    self._add(Put(s))
+                case ForTiles() | ForRange():
+                    self._loop(s)
+                case If():
+                    self._branch(s)
+        for buffer, value in updates:
+            self._update(buffer, value)
+
+    def _add(self, item: Item, *values: str) -> None:
+        self.items.append(item)
+        for v in values:
+            self.maker[v] = item
+
+    def _value(self, let: Let) -> Item:
+        """A sweep where a mask can be applied in place and skipped, else a plain value."""
+        cx, op = self.cx, let.op
+        if isinstance(op, Ew) and op.fn == "where" and len(let.type.axes) == 2:
+            cond, held, other = op.args
+            maker = self.maker.get(held)
+            if (
+                isinstance(maker, DotItem) and cx.facts.sole_user(held) is let
+                and cx.facts.kind(other) in ("scalar", "inline")
+                and cx.facts.kind(cond) == "inline"
+            ):  # fmt: skip
+                unless = always(cx.facts, cond)
+                if unless is not None:
+                    cx.homes[let.name] = cx.homes[held]
+                    return Sweep(let, held, unless)
+        return Value(let)
+
+    def _pack(self, load: str) -> None:
+        lane, depth = self.cx.pack_at_load[load]
+        let = self.cx.facts.lets[load]
+        assert isinstance(let.op, Load)
+        turned = contiguous_axis(let.op.index) != lane
+        self._add(PackItem(load, lane, depth, turned), load)
+        self.cx.packs[load] = self.cx.new_buffer(f"{load}_pack", "f32", depth, lane).name
+
+    def _dot(self, let: Let, chain: dots.Chain) -> None:
+        cx, op = self.cx, let.op
+        assert isinstance(op, Dot)
+        lane = cx.lane(let.name)
+        row = next(a for a in let.type.axes if a != lane)
+        vectors, scalars = (op.a, op.b) if lane in cx.facts.axes[op.a] else (op.b, op.a)
+        if cx.is_held(vectors) and cx.lane(vectors) != lane and vectors not in cx.packs:
+            pack = PackItem(vectors, lane, op.axis, True)
+            self._add(pack)
+            cx.packs[vectors] = cx.new_buffer(f"{vectors}_pack", "f32", op.axis, lane).name
+            self.maker[f"pack of {vectors}"] = pack
+        item = DotItem(let, lane, row, scalars, vectors, chain.value, chain.reads)
+        self._add(item, chain.value)
+        cx.homes[chain.value] = cx.new_buffer(chain.value, "f32", row, lane).name
+
+    def _loop(self, s: ForTiles | ForRange) -> None:
+        cx = self.cx
+        for c in s.carries:
+            buffer = cx.new_buffer(c.name, cx.facts.types[c.name].dtype.name, *cx.row_lane(c.name))
+            cx.homes[c.name] = cx.homes[c.result] = buffer.name
+            self._update(buffer, c.init)
+        self._add(Inner(s), *(c.result for c in s.carries))
+
+    def _branch(self, s: If) -> None:
+        cx = self.cx
+        for m in s.merges:
+            buffer = cx.new_buffer(m.name, m.type.dtype.name, *cx.row_lane(m.name))
+            cx.homes[m.name] = buffer.name
+        self._add(Inner(s), *(m.name for m in s.merges))
+
+    def _update(self, buffer: Buffer, value: str) -> None:
+        update = Update(buffer, value)
+        self.updates.append(update)
+        self._add(update)
+
+    # ---- dependencies
+
+    def _connect(self) -> None:
+        for item in self.items:
+            for name in self._reads(item):
+                item.needs |= self._makers(name)
+        self._carry_order()
+        self._memory_order()
+        for item in self.items:
+            item.needs.discard(item)
+
+    def _makers(self, name: str) -> set[Item]:
+        """Items of this block that a value comes from, looking through what is recomputed."""
+        if name in self.maker:
+            return {self.maker[name]}
+        let = self.cx.facts.lets.get(name)
+        if let is None or self.cx.facts.kind(name) == "item":
+            return set()
+        return {m for a in operands(let.op) for m in self._makers(a)}
+
+    def _reads(self, item: Item) -> tuple[str, ...]:
+        match item:
+            case Value(let=let) | Sweep(let=let):
+                return operands(let.op)
+            case Put(store=store):
+                return reads(store)
+            case Update(value=value):
+                return (value,)
+            case PackItem(source=source):
+                let = self.cx.facts.lets.get(source)
+                is_load = let is not None and self.cx.facts.kind(source) == "leaf"
+                return operands(let.op) if is_load and let is not None else (source,)
+            case DotItem():
+                packed = f"pack of {item.vectors}"
+                extra = (packed,) if packed in self.maker else ()
+                return (item.scalars, item.vectors, *item.reads, *extra)
+            case Inner(stmt=stmt):
+                return _reads_inside(stmt)
+        raise InternalError(f"schedule: no rule for {type(item).__name__}")
+
+    def _leaves(self, name: str) -> set[str]:
+        """Carried values that a name is recomputed from."""
+        facts = self.cx.facts
+        kind = facts.kind(name)
+        if kind == "carried":
+            return {name}
+        if kind == "item":
+            return set()
+        return {x for a in operands(facts.lets[name].op) for x in self._leaves(a)}
+
+    def _carry_order(self) -> None:
+        """A carry is written after everyone has read its old value; the loop that the first
+        values are for comes after them."""
+        homes = self.cx.homes
+        for update in self.updates:
+            for item in self.items:
+                if item is update:
+                    continue
+                leaves = {x for n in self._reads(item) for x in self._leaves(n)}
+                old = {x for x in leaves if homes.get(x) == update.buffer.name}
+                if not old:
+                    continue
+                if isinstance(item, Inner) and self._starts(item, update):
+                    continue
+                if old <= set(self.maker):  # results: read after the loop, which is after this
+                    continue
+                update.needs.add(item)
+            for item in self.items:
+                if isinstance(item, Inner) and self._starts(item, update):
+                    item.needs.add(update)
+        for item in self.items:
+            if isinstance(item, DotItem):
+                self._in_place(item)
+
+    def _starts(self, item: Inner, update: Update) -> bool:
+        loop = item.stmt
+        if isinstance(loop, If):
+            return False
+        homes = self.cx.homes
+        return any(homes[c.name] == update.buffer.name for c in loop.carries)
+
+    def _in_place(self, dot: DotItem) -> None:
+        """A dot that makes a carry's next value writes it where the carry lies, unless someone
+        needs the old value after it."""
+        for update in self.updates:
+            buffer = update.buffer
+            if update.value != dot.value or (buffer.row, buffer.lane) != (dot.row, dot.lane):
+                continue
+            before = update.needs - {dot}
+            if any(dot in _closure(i) for i in before):
+                continue
+            dot.needs |= before
+            self.cx.homes[dot.value] = buffer.name
+            self.items.remove(update)
+            self.updates.remove(update)
+            for item in self.items:
+                if update in item.needs:
+                    item.needs = item.needs - {update} | {dot}
+            return
+
+    def _memory_order(self) -> None:
+        """Loads and stores of a tensor that this phase writes keep their order."""
+        touched: dict[str, list[tuple[Item, bool]]] = {}
+        for item in self.items:
+            for tensor, writes in _accesses(item):
+                if tensor not in self.cx.facts.written:
+                    continue
+                for other, other_writes in touched.get(tensor, []):
+                    if (writes or other_writes) and other is not item:
+                        item.needs.add(other)
+                        item.ordered.add(other)
+                touched.setdefault(tensor, []).append((item, writes))
+
+    # ---- emitting
+
+    def plan(self) -> tuple[Step, ...]:
+        steps: list[Step] = [Define(s) for s in self.defines]
+        done: set[Item] = set()
+        left = list(self.items)
+        while left:
+            draft = Draft(self.cx)
+            for item in left:
+                fits = isinstance(item, (Value, Put, Update)) and not self._turned(item)
+                if fits and item.needs <= done | draft.members and draft.take(item):
+                    continue
+            if draft.members:
+                steps += finish(self.cx, draft)
+                done |= draft.members
+            else:
+                ready = next((i for i in left if i.needs <= done), None)
+                if ready is None:
+                    raise InternalError("the block has no order", repr(left))
+                steps.append(self._emit(ready))
+                done.add(ready)
+            left = [i for i in left if i not in done]
+        return tuple(steps)
+
+    def _turned(self, item: Item) -> bool:
+        """A store whose rows are contiguous in the tensor: a block transposition of its own."""
+        if not isinstance(item, Put):
+            return False
+        cx, store = self.cx, item.store
+        along = contiguous_axis(store.index)
+        return (
+            len(cx.facts.axes[store.value]) == 2 and cx.facts.kind(store.value) != "leaf"
+            and cx.is_kept(store.value) and along is not None and cx.lane(store.value) != along
+            and all(isinstance(i, Along) or not cx.facts.axes[i.value] for i in store.index)
+            and cx.facts.types[store.value].dtype.is_float
+            and cx.facts.types[store.value].dtype.bits <= 32
+        )  # fmt: skip
+
+    def _emit(self, item: Item) -> Step:
+        cx = self.cx
+        match item:
+            case Put(store=store):
+                return Transpose(store, cx.homes[store.value])
+            case PackItem(source=source, depth=depth, transposed=transposed):
+                return Pack(source, cx.packs[source], depth, transposed)
+            case DotItem(let=let):
+                assert isinstance(let.op, Dot)
+                return Product(
+                    let, item.row, item.lane, item.scalars, item.vectors, let.op.acc, item.value,
+                    cx.homes[item.value],
+                )  # fmt: skip
+            case Sweep(let=let, unless=unless):
+                buffer = cx.buffers[cx.homes[let.name]]
+                stage = Stage(within=(Hold(let.name, buffer.name),))
+                return Nest((), buffer.row, buffer.lane, buffer.lane, (stage,), unless)
+            case Inner(stmt=ForTiles() | ForRange() as loop):
+                updates = tuple(
+                    (cx.buffers[cx.homes[c.name]], c.next) for c in loop.carries if c.next != c.name
+                )
+                return Loop(loop, plan_block(cx, loop.body, updates))
+            case Inner(stmt=If() as branch):
+                sides = []
+                for body, pick in ((branch.then, "then"), (branch.other, "other")):
+                    updates = tuple(
+                        (cx.buffers[cx.homes[m.name]], getattr(m, pick)) for m in branch.merges
+                    )
+                    sides.append(plan_block(cx, body, updates))
+                return Branch(branch.cond, sides[0], sides[1])
+        raise InternalError(f"schedule: cannot emit {type(item).__name__}")
+
+
+def _reads_inside(stmt: Stmt) -> tuple[str, ...]:
+    """All names that a loop or branch reads, at any depth."""
+    names = list(reads(stmt))
+    for s in walk((stmt,)):
+        names += reads(s)
+        if isinstance(s, (ForTiles, ForRange)):
+            names += [c.next for c in s.carries]
+        elif isinstance(s, If):
+            names += [n for m in s.merges for n in (m.then, m.other)]
+    return tuple(dict.fromkeys(names))
+
+
+def _accesses(item: Item) -> list[tuple[str, bool]]:
+    """(tensor, writes) of each access to memory in an item."""
+    match item:
+        case Value(let=Let(op=Load(tensor=tensor))):
+            return [(tensor, False)]
+        case Put(store=store):
+            return [(store.tensor, True)]
+        case Inner(stmt=stmt):
+            found = []
+            for s in walk((stmt,)):
+                if isinstance(s, Store):
+                    found.append((s.tensor, True))
+                elif isinstance(s, Let) and isinstance(s.op, Load):
+                    found.append((s.op.tensor, False))
+            return list(dict.fromkeys(found))
+    return []
+
+
+def _closure(item: Item) -> set[Item]:
+    """Everything an item comes after."""
+    seen: set[Item] = set()
+    stack = list(item.needs)
+    while stack:
+        i = stack.pop()
+        if i not in seen:
+            seen.add(i)
+            stack += i.needs
+    return seen
+
+
