@@ -67,6 +67,18 @@ class ArgReader {
     dim.value = value;
   }
 
+  /// A dtype argument binds a dtype variable.
+  void dtype(int index, const char* name, TypeVar& variable) {
+    const TVMFFIAny& arg = (*this)[index];
+    if (!ok_) return;
+    if (arg.type_index != kTVMFFIDataType) return mismatch("TypeError", index, name, "dtype");
+    bind(variable, index, arg.v_dtype);
+  }
+  void dtype(int index, const char* name, TypeVar& variable, DLDataType otherwise) {
+    if ((*this)[index].type_index != kTVMFFINone) return dtype(index, name, variable);
+    if (ok_) bind(variable, index, otherwise);
+  }
+
   /// Raises what a `kdsl.require` says; `values` are Dims and Named ones. Returns -1.
   template <class... Values>
   KDSL_COLD int unmet(const char* condition, const Values&... values) {
@@ -113,6 +125,21 @@ class ArgReader {
   View* views_ = nullptr;
 
  private:
+  void bind(TypeVar& variable, int index, DLDataType dtype) {
+    if (variable.bound ? variable.value != dtype : !variable.offers(dtype)) {
+      Text text;
+      argument(text, index, variable.name) << "expected ";
+      if (variable.bound) {
+        text << variable.name << "=" << variable.value;
+      } else {
+        text << "one of ";
+        for (int i = 0; i < variable.count; ++i) text << (i ? ", " : "") << variable.choices[i];
+      }
+      fail(variable.bound ? "TypeError" : "ValueError", text << ", got dtype " << dtype);
+    }
+    variable.value = dtype;
+    variable.bound = true;
+  }
   KDSL_COLD void wrong_count(int least, int most) {
     Text text;
     text << signature_ << ": expected ";

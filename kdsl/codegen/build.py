@@ -1,0 +1,117 @@
+"""The one door to ninja: from generated texts to one shared library."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ninja
+
+from kdsl import paths
+from kdsl.codegen import targets
+from kdsl.codegen.render import render
+from kdsl.codegen.targets import Compiler, Variant
+from kdsl.errors import BuildError
+
+
+def build(
+    sources: Mapping[str, str],
+    out_path: Path,
+    variants: Sequence[Variant],
+    log: Path | None = None,
+) -> None:
+    """Compile and link a module; `out_path` appears complete or not at all.
+
+    Args:
+        sources: file names and texts, as `module_sources` gives them. `<name>_cpu.cc` is compiled
+            once for each variant, other `.cc` files once.
+        log: where the full output of compiler and linker goes when they fail.
+
+    Raises:
+        BuildError: there is no compiler, or it failed.
+    """
+    compiler = targets.find_compiler()
+    out_path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=out_path.parent) as name:
+        folder = Path(name)
+        for file, text in sources.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        (folder / "build.ninja").write_text(ninja_text(sources, variants, compiler))
+        run = subprocess.run(
+            [ninja_path(), "-C", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        if run.returncode != 0:
+            if log is not None:
+                log.parent.mkdir(parents=True, exist_ok=True)
+                log.write_text(run.stdout, encoding="utf-8")
+            raise BuildError(failure(out_path.name, run.stdout, sources, log))
+        os.replace(folder / "module.so", out_path)
+
+
+def ninja_text(
+    sources: Mapping[str, str], variants: Sequence[Variant], compiler: Compiler
+) -> str:
+    """The build file. Paths in it are relative to its folder but for the headers'."""
+    kernels = [file for file in sources if file.endswith("_cpu.cc")]
+    return render(
+        "host/build.ninja.j2",
+        cxx=_ninja(shlex.join(compiler.command)),
+        include=_ninja(shlex.quote(str(paths.include_dir()))),
+        common=" ".join(targets.COMMON_FLAGS),
+        host=" ".join(targets.HOST_FLAGS),
+        kernel=" ".join(targets.KERNEL_FLAGS),
+        link=" ".join(targets.LINK_FLAGS),
+        hosts=[f for f in sources if f.endswith(".cc") and f not in kernels],
+        kernels=kernels,
+        variants=variants,
+    )
+
+
+def flags_text(variants: Sequence[Variant]) -> str:
+    """Every flag that shapes a module, for cache keys."""
+    rows = (targets.COMMON_FLAGS, targets.HOST_FLAGS, targets.KERNEL_FLAGS, targets.LINK_FLAGS)
+    own = (f"{v.name}: {' '.join(v.flags)}" for v in variants)
+    return "\n".join([*map(" ".join, rows), *own])
+
+
+def ninja_path() -> str:
+    """The ninja program of the package of that name."""
+    return str(Path(ninja.BIN_DIR) / "ninja")
+
+
+def failure(module: str, output: str, sources: Mapping[str, str], log: Path | None) -> str:
+    """Text of a `BuildError`: the first error, what of the user's it was made from, the log."""
+    error = re.compile(r"(?:fatal )?error:|undefined reference|cannot find|not found")
+    first = next((line for line in output.splitlines() if error.search(line)), "")
+    text = f"{module}: the C++ compiler failed: {first.strip() or 'it gave no error text'}"
+    origin = _origin(first, sources)
+    if origin:
+        text += f"\nThat code was generated for {origin}."
+    if log is not None:
+        text += f"\nThe full log is {log}."
+    return text
+
+
+def _origin(error: str, sources: Mapping[str, str]) -> str | None:
+    """The mark `// file.py:12` that stands before the place of an error."""
+    place = re.match(r"(?:.*/)?([\w.]+):(\d+)(?::\d+)?: ", error)
+    if place is None or place[1] not in sources:
+        return None
+    before = sources[place[1]].splitlines()[: int(place[2])]
+    marks = (re.search(r"//.*?(\S+\.py:\d+)", line) for line in reversed(before))
+    return next((mark[1] for mark in marks if mark), None)
+
+
+def _ninja(text: str) -> str:
+    """Text as ninja reads it as itself."""
+    return text.replace("$", "$$").replace(":", "$:") if "$" in text else text
