@@ -51,8 +51,16 @@ def matmul_gelu(a: T[M, K], b: T[K, N], bias: T[N], out: Out[T[M, N]]):
         out[m, n] = gelu(acc + bias[n])
 
 
-def attention(q: T[B, H, M, D], k: T[B, G, N, D], v: T[B, G, N, D], scale: f32,
-              o: Out[T[B, H, M, D]], lse: Out[f32[B, H, M]], *, causal: Static[bool] = False):
+def attention(
+    q: T[B, H, M, D],
+    k: T[B, G, N, D],
+    v: T[B, G, N, D],
+    scale: f32,
+    o: Out[T[B, H, M, D]],
+    lse: Out[f32[B, H, M]],
+    *,
+    causal: Static[bool] = False,
+):
     """Softmax attention, grouped heads, bottom-right causal; a fully masked row gives 0."""
     kdsl.require(H % G == 0, scale > 0)
     for b, h, m in kdsl.parallel(B, H, kdsl.tiles(M)):

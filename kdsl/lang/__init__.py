@@ -6,15 +6,16 @@ from kdsl.dtypes import (
 )  # fmt: skip
 from kdsl.lang.marks import InOut, Out, Static
 from kdsl.lang.names import (
-    LOG2E, abs, arange, ceil, cos, dot, erf, exp, exp2, floor, fma, fmax, fmin, full, inf, inline,
-    log, log2, maximum, minimum, parallel, require, round, rsqrt, scratch, sigmoid, sin, sqrt,
-    tanh, tiles, where, zeros,
+    LOG2E, abs, all, any, arange, argmax, argmin, ceil, cos, dot, erf, exp, exp2, floor, fma, fmax,
+    fmin, full, inf, inline, log, log2, max, maximum, mean, min, minimum, nan, ones, parallel, prod,
+    require, round, rsqrt, scratch, sigmoid, sin, sqrt, sum, tanh, tiles, where, zeros,
 )  # fmt: skip
 
 __all__ = [
-    "LOG2E", "InOut", "Out", "Static", "abs", "arange", "bf16", "boolean", "ceil", "cos", "dims",
-    "dot", "dtypes", "erf", "exp", "exp2", "f8e4m3", "f8e5m2", "f16", "f32", "f64", "floor",
-    "fma", "fmax", "fmin", "full", "i8", "i16", "i32", "i64", "inf", "inline", "log", "log2",
-    "maximum", "minimum", "parallel", "require", "round", "rsqrt", "scratch", "sigmoid", "sin",
-    "sqrt", "tanh", "tiles", "u8", "u16", "u32", "u64", "where", "zeros",
+    "LOG2E", "InOut", "Out", "Static", "abs", "all", "any", "arange", "argmax", "argmin", "bf16",
+    "boolean", "ceil", "cos", "dims", "dot", "dtypes", "erf", "exp", "exp2", "f8e4m3", "f8e5m2",
+    "f16", "f32", "f64", "floor", "fma", "fmax", "fmin", "full", "i8", "i16", "i32", "i64", "inf",
+    "inline", "log", "log2", "max", "maximum", "mean", "min", "minimum", "nan", "ones", "parallel",
+    "prod", "require", "round", "rsqrt", "scratch", "sigmoid", "sin", "sqrt", "sum", "tanh",
+    "tiles", "u8", "u16", "u32", "u64", "where", "zeros",
 ]  # fmt: skip

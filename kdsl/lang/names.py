@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 inf = math.inf
+nan = math.nan
 #: log2(e): `exp(x)` is `exp2(x * LOG2E)`.
 LOG2E = 1.4426950408889634
 
@@ -137,6 +138,57 @@ def fma(a: object, b: object, c: object) -> Any:
     return _elementwise("fma", a, b, c)
 
 
+def _reduction(fn: str, x: object, axis: int | None, keepdims: bool) -> Any:
+    from kdsl.lang.value import reduction
+
+    return reduction(fn, x, axis, keepdims)
+
+
+def sum(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """The sum along an axis, or of all elements; 0 of none."""
+    return _reduction("sum", x, axis, keepdims)
+
+
+def prod(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """The product along an axis, or of all elements; 1 of none."""
+    return _reduction("prod", x, axis, keepdims)
+
+
+def max(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """The largest along an axis, or of all; NaN if one is NaN; -inf of none."""
+    return _reduction("max", x, axis, keepdims)
+
+
+def min(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """The smallest along an axis, or of all; NaN if one is NaN; inf of none."""
+    return _reduction("min", x, axis, keepdims)
+
+
+def mean(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """The mean along an axis, or of all elements; f32 of integers."""
+    return _reduction("mean", x, axis, keepdims)
+
+
+def any(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Whether one of the bools is true."""
+    return _reduction("any", x, axis, keepdims)
+
+
+def all(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Whether all of the bools are true."""
+    return _reduction("all", x, axis, keepdims)
+
+
+def argmax(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Where the largest is, i64; the first of equals; the first NaN if there is one."""
+    return _reduction("argmax", x, axis, keepdims)
+
+
+def argmin(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
+    """Where the smallest is, i64; the first of equals; the first NaN if there is one."""
+    return _reduction("argmin", x, axis, keepdims)
+
+
 def dot(a: Value, b: Value) -> Value:
     """The matrix product of two tiles of one dtype; accumulates in f32 (f64, i32 for i8)."""
     from kdsl.lang.value import dot as meaning
@@ -154,6 +206,11 @@ def full(*shape_and_value: object, dtype: DType | DTypeVar = f32) -> Any:
     from kdsl.lang.run import full as meaning
 
     return meaning(shape_and_value, dtype)
+
+
+def ones(*shape: object, dtype: DType | DTypeVar = f32) -> Any:
+    """A value of ones; the shape is tiles, dims and integers."""
+    return full(*shape, 1, dtype=dtype)
 
 
 def arange(size: Extent) -> Any:
@@ -212,6 +269,11 @@ ELEMENTWISE: dict[object, str] = {
         sin, cos, floor, ceil, round, abs, fma,
     )
 }  # fmt: skip
+
+#: Functions of this module that reduce, by object.
+REDUCTIONS: dict[object, str] = {
+    f: f.__name__ for f in (sum, prod, max, min, mean, any, all, argmax, argmin)
+}
 
 #: Python's own functions that mean the same.
 BUILTIN_ELEMENTWISE: dict[object, str] = {builtins.abs: "abs"}

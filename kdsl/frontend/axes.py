@@ -1,0 +1,183 @@
+"""Which axis stands where: NumPy's broadcasting, and giving a value other axes when it must.
+
+A whole axis is known by its dim, so two rows of one tensor share it. Where that is not what the
+author means (`x[:, None] * x`, a square matrix), one side's value is made again over another
+axis of the same extent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kdsl.errors import Span
+from kdsl.frontend.context import Context
+from kdsl.frontend.extents import same_extent
+from kdsl.frontend.values import Operand, Val, describe
+from kdsl.ir.nodes import Along, Bound, Cast, Const, Dot, Ew, Index, Iota, Load, Op, Point, Reduce
+
+Shape = tuple[str | None, ...]
+
+
+def broadcast(
+    ctx: Context, vals: list[Val], operands: list[Operand], what: str, span: Span
+) -> tuple[list[Val], Shape]:
+    """Values brought to one shape: their axes line up from the right, as in NumPy.
+
+    Raises:
+        KernelTypeError: lengths that do not go together, with both shapes.
+    """
+    first = vals[0].shape
+    if all(v.shape == first or not v.shape for v in vals[1:]):
+        return vals, first
+    shape: Shape = ()
+    done: list[Val] = []
+    for val, operand in zip(vals, operands, strict=True):
+        val, shape = _join(ctx, done, val, shape, operand, operands, what, span)
+        done.append(val)
+    return done, shape
+
+
+def _join(
+    ctx: Context, done: list[Val], val: Val, shape: Shape, operand: Operand,
+    operands: list[Operand], what: str, span: Span,
+) -> tuple[Val, Shape]:  # fmt: skip
+    rank = max(len(shape), len(val.shape))
+    left = (None,) * (rank - len(shape)) + shape
+    right = (None,) * (rank - len(val.shape)) + val.shape
+    moves: dict[str, str] = {}
+    for a, b in zip(left, right, strict=True):
+        if b is None or a == b:
+            continue
+        if a is None:
+            continue
+        if not _same_length(ctx, a, b):
+            other = next((v for v in done if a in v.shape), done[-1])
+            with_ = operands[done.index(other)]
+            raise ctx.type_error(
+                f"shapes do not go together in {what}", operand.span,
+                f"{describe(val)}, but `{with_.text}` is {describe(other)}",
+                _shape_help(ctx, a, b, operand, val),
+            )  # fmt: skip
+        moves[b] = a
+    fixed = {a for a in left if a}
+    for a, b in zip(left, right, strict=True):
+        if b is None or b in moves:
+            continue
+        if b in fixed and a != b:
+            extent = _extent_of_whole(ctx, b, span, operand)
+            taken = (*left, *right, *moves.values())
+            moves[b] = ctx.builder.whole_axis(extent, taken)
+    if moves:
+        val = reaxis(ctx, val, moves, operand.span)
+        right = tuple(moves.get(b, b) if b else None for b in right)
+    return val, tuple(b if a is None else a for a, b in zip(left, right, strict=True))
+
+
+def _same_length(ctx: Context, a: str, b: str) -> bool:
+    x, y = ctx.builder.axis(a), ctx.builder.axis(b)
+    whole = x.kind == y.kind == "whole"
+    return whole and same_extent(x.extent, y.extent, ctx.multiples)
+
+
+def _shape_help(ctx: Context, a: str, b: str, operand: Operand, val: Val) -> str:
+    x, y = ctx.builder.axis(a), ctx.builder.axis(b)
+    if "tile" in (x.kind, y.kind) and x.extent == y.extent:
+        return f"`{a}` and `{b}` are different slices of {x.extent}"
+    if len(val.shape) == 1:
+        return f"an axis of length 1 fits any: `{operand.text}[:, None]`"
+    return ""
+
+
+def _extent_of_whole(ctx: Context, axis: str, span: Span, operand: Operand) -> int:
+    found = ctx.builder.axis(axis)
+    if found.kind == "tile":
+        raise ctx.type_error(
+            f"the tile `{axis}` would be two axes of one value", operand.span,
+            help="loop over a second tile of the same dim for the second axis",
+        )  # fmt: skip
+    return found.extent  # type: ignore[return-value]
+
+
+def reaxis(ctx: Context, val: Val, moves: Mapping[str, str], span: Span) -> Val:
+    """The same value as a function of other axes.
+
+    Raises:
+        KernelTypeError: it comes from a loop, whose axes are settled.
+    """
+    moves = {a: b for a, b in moves.items() if a != b}
+    if not moves:
+        return val
+    made: dict[str, str] = {}
+    name = _clone(ctx, val.name, moves, span, made)
+    shape = tuple(moves.get(a, a) if a else None for a in val.shape)
+    axes = ctx.builder.ordered({moves.get(a, a) for a in val.type.axes})
+    return replace(val, name=name, shape=shape, type=replace(val.type, axes=axes))
+
+
+def _clone(
+    ctx: Context, name: str, moves: Mapping[str, str], span: Span, made: dict[str, str]
+) -> str:
+    if name in made:
+        return made[name]
+    builder = ctx.builder
+    known = builder.types[name]
+    if not set(known.type.axes) & set(moves):
+        return name
+    let = builder.lets.get(name)
+    if let is None:
+        old = next(a for a in known.type.axes if a in moves)
+        raise ctx.type_error(
+            f"the axis `{old}` of this value cannot stand for another one", span,
+            "it is changed by a loop or a branch",
+            "write it to a scratch tensor first, or use a dim of another name",
+        )  # fmt: skip
+    op = _move(ctx, let.op, moves, span, made)
+    axes = {moves.get(a, a) for a in let.type.axes}
+    new = builder.let(op, let.type.dtype, tuple(axes), axes=axes, name=name, span=let.span)
+    made[name] = new.name
+    return new.name
+
+
+def _move(ctx: Context, op: Op, moves: Mapping[str, str], span: Span, made: dict[str, str]) -> Op:
+    def again(name: str) -> str:
+        return _clone(ctx, name, moves, span, made)
+
+    match op:
+        case Const() | Bound():
+            return op
+        case Iota(axis=axis):
+            return replace(op, axis=moves.get(axis, axis))
+        case Load(index=index):
+            return replace(op, index=tuple(_move_index(i, moves, again) for i in index))
+        case Ew(args=args):
+            return replace(op, args=tuple(map(again, args)))
+        case Cast(arg=arg):
+            return replace(op, arg=again(arg))
+        case Reduce(arg=arg, axis=axis):
+            _check_free(ctx, axis, moves, span)
+            return replace(op, arg=again(arg))
+        case Dot(a=a, b=b, axis=axis):
+            _check_free(ctx, axis, moves, span)
+            return replace(op, a=again(a), b=again(b))
+    raise TypeError(f"reaxis: no rule for {type(op).__name__}")
+
+
+def _check_free(ctx: Context, axis: str, moves: Mapping[str, str], span: Span) -> None:
+    """The reduced axis must stay apart from the new ones."""
+    if axis in moves.values():
+        raise ctx.type_error(
+            f"the axis `{axis}` is reduced in this value and needed again", span,
+            help="write the value to a scratch tensor first",
+        )  # fmt: skip
+
+
+def _move_index(index: Index, moves: Mapping[str, str], again: object) -> Index:
+    assert callable(again)
+    match index:
+        case Along(axis=axis, offset=offset):
+            offset = None if offset is None else again(offset)
+            return replace(index, axis=moves.get(axis, axis), offset=offset)
+        case Point(value=value):
+            return replace(index, value=again(value))
+    raise TypeError(f"reaxis: no rule for {type(index).__name__}")

@@ -1,0 +1,68 @@
+"""When two dim expressions are the same number for every size of the dims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kdsl.dims import Dim, DimOp, Extent
+
+#: A sum of products: {sorted atoms: factor}; the empty tuple is the constant.
+_Sum = dict[tuple[str, ...], int]
+
+
+def same_extent(a: Extent, b: Extent, multiples: Mapping[str, int]) -> bool:
+    """Whether a == b is certain. `multiples` holds what divides a dim (`require(D % 2 == 0)`)."""
+    return a == b or _normal(a, multiples) == _normal(b, multiples)
+
+
+def as_int(extent: Extent) -> int | None:
+    """The number an extent is, when it is one whatever the dims are."""
+    normal = _normal(extent, {})
+    if not normal:
+        return 0
+    return normal[()] if set(normal) == {()} else None
+
+
+def _normal(extent: Extent, multiples: Mapping[str, int]) -> _Sum:
+    match extent:
+        case int():
+            return {(): extent} if extent else {}
+        case Dim(name=name):
+            factor = multiples.get(name, 1)
+            atom = name if factor == 1 else f"({name} // {factor})"
+            return {(atom,): factor}
+        case DimOp(op="+", a=a, b=b):
+            return _plus(_normal(a, multiples), _normal(b, multiples), 1)
+        case DimOp(op="-", a=a, b=b):
+            return _plus(_normal(a, multiples), _normal(b, multiples), -1)
+        case DimOp(op="*", a=a, b=b):
+            return _times(_normal(a, multiples), _normal(b, multiples))
+        case DimOp(op=op, a=a, b=b):
+            return _divided(op, _normal(a, multiples), _normal(b, multiples))
+    raise TypeError(f"not an extent: {extent!r}")
+
+
+def _plus(a: _Sum, b: _Sum, sign: int) -> _Sum:
+    out = dict(a)
+    for atoms, factor in b.items():
+        out[atoms] = out.get(atoms, 0) + sign * factor
+    return {atoms: factor for atoms, factor in out.items() if factor}
+
+
+def _times(a: _Sum, b: _Sum) -> _Sum:
+    out: _Sum = {}
+    for x, i in a.items():
+        for y, j in b.items():
+            out = _plus(out, {tuple(sorted((*x, *y))): i * j}, 1)
+    return out
+
+
+def _divided(op: str, a: _Sum, b: _Sum) -> _Sum:
+    by = b.get((), 0) if set(b) == {()} else 0
+    if by and all(factor % by == 0 for factor in a.values()):
+        return {atoms: factor // by for atoms, factor in a.items()} if op == "//" else {}
+    return {(f"({_text(a)} {op} {_text(b)})",): 1}
+
+
+def _text(a: _Sum) -> str:
+    return " + ".join(f"{factor}*{'*'.join(atoms)}" for atoms, factor in sorted(a.items()))

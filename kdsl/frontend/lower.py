@@ -1,0 +1,185 @@
+"""A kernel and one choice of dtypes and statics to the typed IR of that specialisation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from types import FunctionType
+
+from kdsl.dims import Dim
+from kdsl.dtypes import DType, TensorType
+from kdsl.errors import InternalError, KernelError
+from kdsl.frontend.builder import Builder
+from kdsl.frontend.calls import Arguments, bind_helper
+from kdsl.frontend.context import Context
+from kdsl.frontend.flow import Returned
+from kdsl.frontend.frame import Frame, substitute
+from kdsl.frontend.signature import MISSING, Parameter
+from kdsl.frontend.source import KernelSource
+from kdsl.frontend.statements import run
+from kdsl.frontend.values import Closure, ScalarRef, TensorRef
+from kdsl.ir.nodes import Block, Func, Let, Param, Require, Stmt
+from kdsl.ir.walk import reads
+
+_MAX_DEPTH = 50
+
+
+def lower(kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[str, object]) -> Func:
+    """One specialisation of a kernel.
+
+    Args:
+        dtypes: a dtype for each dtype variable of the signature, by name.
+        statics: a value for each static parameter; those with a default may be left out.
+
+    Raises:
+        KernelSyntaxError, KernelTypeError: what the kernel gets wrong, with its place.
+        ValueError: a dtype variable or static parameter without a choice.
+    """
+    chosen = _choices(kernel, dtypes, statics)
+    all_dtypes = dict(dtypes)
+    all_dtypes.update((n, v) for n, v in chosen.items() if isinstance(v, DType))
+    for var in kernel.signature.dtype_vars:
+        if all_dtypes.get(var.name) not in var.choices:
+            raise ValueError(
+                f"{kernel.name}: dtype variable {var.name} is one of "
+                f"{', '.join(map(str, var.choices))}, got {all_dtypes.get(var.name)}"
+            )
+    try:
+        return _lower(kernel, all_dtypes, chosen)
+    except (KernelError, InternalError, RecursionError):
+        raise
+    except Exception as err:
+        raise InternalError(f"lowering `{kernel.name}`: {type(err).__name__}: {err}") from err
+
+
+def _choices(kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[str, object]) -> (
+    dict[str, object]
+):  # fmt: skip
+    chosen: dict[str, object] = {}
+    for p in kernel.signature.of_kind("static"):
+        value = statics.get(p.name, p.default)
+        if value is MISSING:
+            value = dtypes.get(p.name, MISSING)
+        if value is MISSING:
+            raise ValueError(f"{kernel.name}: static parameter `{p.name}` has no value")
+        chosen[p.name] = value
+    return chosen
+
+
+def _lower(
+    kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[str, object]
+) -> Func:
+    signature = kernel.signature
+    ctx = Context(kernel, Builder((), signature.dims), dtypes, statics)
+    params = tuple(_param(ctx, p) for p in signature if p.kind != "static")
+    builder = ctx.builder = Builder(params, signature.dims)
+    ctx.call = lambda function, arguments, name: _call(ctx, function, arguments, name)
+    frame = Frame(kernel, _parameter_values(ctx), is_kernel=True)
+    run(ctx, frame, kernel.node.body)
+    if not builder.phases:
+        raise ctx.syntax_error(
+            "a kernel needs a parallel loop", kernel.span(kernel.node),
+            "write `for i in kdsl.parallel(N):` around its work",
+        )  # fmt: skip
+    fixed = tuple((d, v) for d in signature.dims if isinstance(v := statics.get(d), int))
+    return Func(
+        specialisation_name(kernel, dtypes, statics),
+        params,
+        signature.dims,
+        tuple(builder.axes),
+        tuple(builder.scratch),
+        _needed(builder.host.block()),
+        tuple(builder.phases),
+        fixed,
+        kernel.strict,
+        span=kernel.span(kernel.node),
+    )
+
+
+def specialisation_name(
+    kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[str, object]
+) -> str:
+    """`attention_f32_causal`: dtypes in order, names of true flags, numbers with their name."""
+    parts = [kernel.name]
+    parts += [dtypes[v.name].name for v in kernel.signature.dtype_vars]
+    for p in kernel.signature.of_kind("static"):
+        value = statics.get(p.name, p.default)
+        if isinstance(value, bool):
+            parts += [p.name] if value else []
+        elif isinstance(value, int):
+            parts.append(f"{p.name}{value}" if value >= 0 else f"{p.name}m{-value}")
+    return "_".join(parts)
+
+
+def _param(ctx: Context, p: Parameter) -> Param:
+    span = ctx.kernel.span(ctx.kernel.node)
+    assert p.kind != "static"
+    if not isinstance(p.type, TensorType):
+        dtype = ctx.resolve(p.type)
+        assert isinstance(dtype, DType)
+        return Param(p.name, p.kind, dtype, span=span)
+    type_ = ctx.tensor_type(p.type)
+    shape = tuple(substitute(ctx, e) for e in type_.shape)
+    return Param(p.name, p.kind, replace(type_, shape=shape), span=span)
+
+
+def _parameter_values(ctx: Context) -> dict[str, object]:
+    """What each parameter's name is at the start of the body."""
+    values: dict[str, object] = dict(ctx.statics)
+    for p in ctx.builder.params:
+        if isinstance(p.type, TensorType):
+            values[p.name] = TensorRef(p.name, p.type, p.kind)
+        elif p.name in ctx.kernel.signature.dims:
+            values[p.name] = Dim(p.name)
+        else:
+            values[p.name] = ScalarRef(p.name, p.type)
+    return values
+
+
+def _call(ctx: Context, function: object, arguments: Arguments, name: str) -> object:
+    """A helper's result: its body is lowered in place."""
+    if isinstance(function, Closure):
+        source, around = function.source, function.names
+        signature = _signature_of(ctx, function)
+    else:
+        assert isinstance(function, FunctionType)
+        source, around = ctx.kernel.helper(function), {}
+        signature = inspect.signature(function)
+    if ctx.depth >= _MAX_DEPTH:
+        raise ctx.syntax_error(
+            f"`{name}` calls itself without end", arguments.span,
+            "helpers are inlined, so recursion must end at compile time",
+        )  # fmt: skip
+    frame = Frame(source, bind_helper(ctx, signature, arguments, name), around)
+    ctx.depth += 1
+    try:
+        flow = run(ctx, frame, source.node.body)
+    finally:
+        ctx.depth -= 1
+    return flow.value if isinstance(flow, Returned) else None
+
+
+def _signature_of(ctx: Context, function: Closure) -> inspect.Signature:
+    node = function.source.node.args
+    if node.defaults or any(d is not None for d in node.kw_defaults):
+        raise ctx.syntax_error(
+            "an inner function has no defaults", function.source.span(function.source.node)
+        )
+    kind = inspect.Parameter
+    parameters = [kind(a.arg, kind.POSITIONAL_ONLY) for a in node.posonlyargs]
+    parameters += [kind(a.arg, kind.POSITIONAL_OR_KEYWORD) for a in node.args]
+    parameters += [kind(node.vararg.arg, kind.VAR_POSITIONAL)] if node.vararg else []
+    parameters += [kind(a.arg, kind.KEYWORD_ONLY) for a in node.kwonlyargs]
+    return inspect.Signature(parameters)
+
+
+def _needed(host: Block) -> Block:
+    """Host code without values that no condition of the call reads."""
+    needed: set[str] = set()
+    kept: list[Stmt] = []
+    for stmt in reversed(host):
+        if isinstance(stmt, Require) or (isinstance(stmt, Let) and stmt.name in needed):
+            needed.update(reads(stmt))
+            kept.append(stmt)
+    return tuple(reversed(kept))

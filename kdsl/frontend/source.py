@@ -1,0 +1,223 @@
+"""A kernel as it was when it was decorated: its text, its ast, its signature, its outer names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FrameType, FunctionType
+from typing import Any
+
+from kdsl.dims import Dim
+from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
+from kdsl.frontend import text as text_module
+from kdsl.frontend.scope import Absent, EmptyCell, fingerprint, lookup, outside_paths
+from kdsl.frontend.signature import Signature, read_signature
+from kdsl.frontend.text import SourceText
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """A function and its text: a kernel or a helper."""
+
+    fn: FunctionType
+    text: SourceText
+    node: ast.FunctionDef
+
+    def span(self, node: ast.AST) -> Span:
+        return self.text.span(node)
+
+    @cached_property
+    def outside(self) -> tuple[tuple[str, ...], ...]:
+        """Names and attribute paths taken from outside."""
+        return outside_paths(self.node)
+
+
+@dataclass(frozen=True)
+class KernelSource(FunctionSource):
+    """What `capture` keeps of a kernel; a later edit of its file changes nothing."""
+
+    signature: Signature
+    strict: bool = False
+    helpers: dict[FunctionType, FunctionSource] = field(default_factory=dict, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def doc(self) -> str:
+        return inspect.getdoc(self.fn) or ""
+
+    @property
+    def file(self) -> str:
+        return self.text.file
+
+    @property
+    def line(self) -> int:
+        """Line of the `def`."""
+        return self.text.first_line + self.node.lineno - 1
+
+    def helper(self, fn: FunctionType) -> FunctionSource:
+        """The source of a helper, read once. Raises KernelSyntaxError."""
+        found = self.helpers.get(fn)
+        if found is None:
+            found = self.helpers[fn] = read_helper(fn)
+        return found
+
+    def captured(self, statics: Mapping[str, object] | None = None) -> tuple[tuple[str, str], ...]:
+        """Names the kernel takes from outside with text that changes when their value does.
+
+        Helpers are followed: their text and what they take from outside are part of it, and so
+        are static arguments that are functions.
+        """
+        seen: dict[FunctionType, None] = {}
+        pairs = list(self._captured(self, self.name, seen))
+        for name, value in (statics or {}).items():
+            pairs.extend(self._value(name, value, seen))
+        return tuple(pairs)
+
+    def _captured(
+        self, source: FunctionSource, prefix: str, seen: dict[FunctionType, None]
+    ) -> Iterator[tuple[str, str]]:
+        for path in source.outside:
+            value, used = _resolve(source.fn, path)
+            if used[0] in ("kdsl",) and not isinstance(value, FunctionType):
+                # kdsl itself is in the cache key by its own digest
+                pass
+            yield from self._value(f"{prefix}.{'.'.join(used)}", value, seen)
+
+    def _value(
+        self, name: str, value: object, seen: dict[FunctionType, None]
+    ) -> Iterator[tuple[str, str]]:
+        if isinstance(value, FunctionType):
+            if value.__module__.partition(".")[0] == "kdsl":
+                yield name, f"{value.__module__}.{value.__qualname__}"
+            elif value not in seen:
+                seen[value] = None
+                helper = self.helper(value)
+                yield name, helper.text.text
+                yield from self._captured(helper, name, seen)
+            return
+        text = fingerprint(value)
+        yield name, f"{type(value).__qualname__} object" if text is None else text
+
+
+_UNSET = "<no value yet>"
+
+
+def _resolve(fn: FunctionType, path: tuple[str, ...]) -> tuple[object, tuple[str, ...]]:
+    """The value at a path, as far as it can be followed without running methods of values."""
+    try:
+        value = lookup(fn, path[0])
+    except (EmptyCell, Absent):
+        return _UNSET, path
+    for depth, attr in enumerate(path[1:], 1):
+        if fingerprint(value) is not None and not _is_namespace(value):
+            return value, path[:depth]
+        try:
+            value = getattr(value, attr)
+        except AttributeError:
+            return _UNSET, path[: depth + 1]
+    return value, path
+
+
+def _is_namespace(value: object) -> bool:
+    return inspect.ismodule(value) or isinstance(value, type)
+
+
+def read_helper(fn: FunctionType) -> FunctionSource:
+    """A helper's source. Raises KernelSyntaxError."""
+    return FunctionSource(fn, *text_module.read(fn))
+
+
+def capture(
+    fn: object, *, source: str | None = None, strict: bool = False,
+    scope: Mapping[str, object] | None = None,
+) -> KernelSource:  # fmt: skip
+    """Reads a kernel where it is decorated.
+
+    Args:
+        fn: the function.
+        source: its text, when its file cannot be read.
+        strict: compile without contraction and rewriting.
+        scope: names that string annotations may use beside globals and closure; the caller's
+            locals when left out.
+
+    Raises:
+        TypeError: not a plain function.
+        KernelSyntaxError, KernelTypeError: what its text or signature gets wrong.
+    """
+    if not isinstance(fn, FunctionType):
+        raise TypeError(f"a kernel is a function, got {type(fn).__name__}")
+    text, node = text_module.read(fn, source)
+    if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn):
+        raise KernelSyntaxError(
+            "a kernel is a plain function, without yield or async", text.span(node)
+        )
+    annotations = _annotations(fn, node, text, scope)
+    defaults = {
+        p.name: p.default
+        for p in inspect.signature(fn).parameters.values()
+        if p.default is not inspect.Parameter.empty
+    }
+    signature = read_signature(node, text, annotations, defaults)
+    kernel = KernelSource(fn, text, node, signature, strict)
+    _check_dims_used(kernel)
+    return kernel
+
+
+def _annotations(
+    fn: FunctionType, node: ast.FunctionDef, text: SourceText, scope: Mapping[str, object] | None
+) -> dict[str, object]:
+    """Annotations by parameter; strings are evaluated where the function was defined."""
+    found: dict[str, Any] = dict(fn.__annotations__)
+    if not any(isinstance(a, str) for a in found.values()):
+        return found
+    names = dict(_caller_locals() if scope is None else scope)
+    cells = fn.__closure__ or ()
+    for name, cell in zip(fn.__code__.co_freevars, cells, strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            continue
+    spans = {a.arg: text.span(a.annotation or a) for a in ast.walk(node) if isinstance(a, ast.arg)}
+    for parameter, annotation in found.items():
+        if isinstance(annotation, str):
+            try:
+                found[parameter] = eval(annotation, fn.__globals__, names)
+            except Exception as err:
+                raise KernelTypeError(
+                    f"the annotation of `{parameter}` cannot be evaluated: {err}",
+                    spans.get(parameter, text.span(node)),
+                    help="annotations see globals and the names around the function",
+                ) from err
+    return found
+
+
+def _caller_locals() -> Mapping[str, object]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "kdsl":
+        frame = frame.f_back
+    return {} if frame is None else frame.f_locals
+
+
+def _check_dims_used(kernel: KernelSource) -> None:
+    """Every dim that the body names must be bound by a parameter."""
+    outer: dict[str, Dim] = {}
+    for path in kernel.outside:
+        value, _ = _resolve(kernel.fn, path)
+        if isinstance(value, Dim) and value.name not in kernel.signature.dims:
+            outer[path[0]] = value
+    for node in ast.walk(kernel.node) if outer else ():
+        if isinstance(node, ast.Name) and node.id in outer:
+            dim = outer[node.id]
+            raise KernelTypeError(
+                f"nothing binds the dim `{dim}`", kernel.span(node),
+                label=f"no parameter has `{dim}` in its type",
+                help=f"give an input an axis that is just `{dim}`, or add a parameter "
+                f"`{dim}: Static[int]` or `{dim}: i64`",
+            )  # fmt: skip
