@@ -11,8 +11,20 @@ from kdsl.dtypes import DType, i64
 from kdsl.errors import NOWHERE, Span
 from kdsl.frontend.values import Val
 from kdsl.ir.nodes import (
-    Arg, Block, Bound, Cast, DimSize, Ew, Iota, Let, LoopVar, Op, Parallel, Param,
-    ScratchBuffer, Stmt,
+    Arg,
+    Block,
+    Bound,
+    Cast,
+    DimSize,
+    Ew,
+    Iota,
+    Let,
+    LoopVar,
+    Op,
+    Parallel,
+    Param,
+    ScratchBuffer,
+    Stmt,
 )  # fmt: skip
 from kdsl.ir.types import Axis, Type
 from kdsl.ir.walk import operands

@@ -1,4 +1,4 @@
-"""Calls: functions of the language, methods of values, Python functions at compile time, helpers."""
+"""Calls: functions of the language, methods of values, Python's own functions, helpers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from kdsl.frontend import elementwise, tiles
 from kdsl.frontend.context import Context
 from kdsl.frontend.extents import as_int
 from kdsl.frontend.values import (
-    Closure, Method, Operand, TensorRef, TileRef, Val, describe, is_number,
+    Closure,
+    Method,
+    Operand,
+    TensorRef,
+    TileRef,
+    Val,
+    describe,
+    is_number,
 )  # fmt: skip
 from kdsl.lang import names
 from kdsl.lang.ops import REDUCTIONS

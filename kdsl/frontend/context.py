@@ -12,7 +12,13 @@ from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend.builder import Builder
 from kdsl.frontend.source import KernelSource
 from kdsl.frontend.values import (
-    Operand, TensorRef, TileRef, Undefined, Val, describe, is_number,
+    Operand,
+    TensorRef,
+    TileRef,
+    Undefined,
+    Val,
+    describe,
+    is_number,
 )  # fmt: skip
 from kdsl.ir.nodes import Cast, Const
 from kdsl.lang import promote

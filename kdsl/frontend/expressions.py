@@ -18,7 +18,14 @@ from kdsl.frontend.control import choose, in_scope, is_cheap_scope
 from kdsl.frontend.frame import Frame, known
 from kdsl.frontend.source import FunctionSource
 from kdsl.frontend.values import (
-    Closure, Method, Operand, Slice, TensorRef, TileRef, Val, describe,
+    Closure,
+    Method,
+    Operand,
+    Slice,
+    TensorRef,
+    TileRef,
+    Val,
+    describe,
 )  # fmt: skip
 
 BINARY: dict[type[ast.AST], str] = {

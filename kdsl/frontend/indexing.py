@@ -13,7 +13,12 @@ from kdsl.frontend.axes import Shape, broadcast
 from kdsl.frontend.context import Context
 from kdsl.frontend.extents import as_int, same_extent
 from kdsl.frontend.values import (
-    Operand, Slice, TensorRef, TileRef, Val, describe,
+    Operand,
+    Slice,
+    TensorRef,
+    TileRef,
+    Val,
+    describe,
 )  # fmt: skip
 from kdsl.ir.nodes import Along, Index, Load, Point, Store
 

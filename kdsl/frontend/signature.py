@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from kdsl.dims import Dim, DimExpr, Extent, dim_names
@@ -186,7 +187,7 @@ def _check_shape(of: TensorType, span: Span) -> None:
         if isinstance(extent, bool) or not isinstance(extent, (int, DimExpr)):
             raise KernelTypeError(
                 "a shape holds dims, integers and expressions of them", span,
-                label=f"{extent!r} is none of these", help='declare dims: `M, N = kdsl.dims("M N")`',
+                label=f"{extent!r} is none of these", help='dims: `M, N = kdsl.dims("M N")`',
             )  # fmt: skip
         if isinstance(extent, int) and extent < 0:
             raise KernelTypeError("a size cannot be negative", span, label=f"{extent}")
@@ -215,7 +216,7 @@ def _check_order(parameters: list[Parameter], spans: Mapping[str, Span]) -> None
             return 2
         return 1 if p.kind == "out" else 0
 
-    for before, p in zip(parameters, parameters[1:], strict=False):
+    for before, p in pairwise(parameters):
         if rank(p) < rank(before):
             raise KernelSyntaxError(
                 f"parameter `{p.name}` stands after `{before.name}`", spans[p.name],
@@ -286,12 +287,12 @@ def _bind_dtypes(parameters: list[Parameter], spans: Mapping[str, Span]) -> tupl
         first.setdefault(var.name, p.name)
         if p.is_tensor and p.kind != "out":
             bound.add(var.name)
-    for name, var in found.items():
+    for name in found:
         if name not in bound:
             raise KernelTypeError(
                 f"nothing binds the dtype variable `{name}`", spans[first[name]],
                 label=f"`{name}` is used here",
-                help=f"give an input tensor this dtype, or add a parameter `{name}: Static[{name}]`",
+                help=f"give an input tensor this dtype, or add `{name}: Static[{name}]`",
             )  # fmt: skip
     return tuple(found.values())
 

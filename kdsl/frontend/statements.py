@@ -13,7 +13,13 @@ from kdsl.frontend.calls import static_int
 from kdsl.frontend.context import Context
 from kdsl.frontend.control import CannotJoin, Merger, in_scope, merge_names
 from kdsl.frontend.expressions import (
-    arguments, binary, condition, evaluate, inner_function, items, operand,
+    arguments,
+    binary,
+    condition,
+    evaluate,
+    inner_function,
+    items,
+    operand,
 )  # fmt: skip
 from kdsl.frontend.flow import CONTINUE, END, Flow, Returned, leaves_early
 from kdsl.frontend.frame import Frame

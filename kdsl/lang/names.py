@@ -257,7 +257,7 @@ def require(*conditions: object) -> None:
 
 
 def inline(fn: F) -> F:
-    """Marks a helper of kernels. Helpers are inlined with or without it; the mark is for readers."""
+    """Marks a helper of kernels. Helpers are inlined with or without it; the mark is a note."""
     return fn
 
 
