@@ -19,6 +19,8 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
+from kdsl.version import VERSION
+
 # Type checkers know the name; importing `typing` for it would be most of the cost of this file.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from kdsl.runtime import Module as Module
     from kdsl.runtime import load_module as load_module
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 #: The module that holds each public name.
 _HOMES = {

@@ -6,8 +6,8 @@ own digest. A **store** folder holds one module under the digest of its generate
 Many lookups may lead to one module; a lookup miss with a store hit compiles nothing.
 
     <root>/lookup/<key>.json     a small record
-    <root>/store/<key>/module.so and, if asked for, the sources
-    <root>/failed/<key>/         sources and log of a build that failed
+    <root>/store/<key>/module.so and, if the builder wrote them there, the sources
+    <root>/failed/<key>/         for the builder to leave log and sources of a failure in
     <root>/locks/<key>.lock
 
 What stands under its final name is complete: files and folders are made beside it and renamed.
@@ -77,12 +77,11 @@ class Cache:
             return None
         return module if found and size in (None, found) else None
 
-    def publish(self, key: str, build: Callable[[Path], None], *, keep: bool) -> Path:
+    def publish(self, key: str, build: Callable[[Path], None]) -> Path:
         """The module of a store key, built by `build(folder)` unless it is there.
 
-        `build` writes `module.so` into a fresh folder; with `keep`, all else it wrote there is
-        published too. One process builds while others wait for it. If `build` raises, the folder
-        moves to `failed/` for the user to read, and the exception goes on.
+        `build` writes `module.so` into a fresh folder; all that it leaves there is published. One
+        process builds while others wait for it. What `build` raises goes on to the caller.
         """
         with self._lock(key):
             if module := self.find(key):
@@ -91,15 +90,13 @@ class Cache:
             try:
                 build(folder)
             except BaseException:
-                self._replace(folder, self._folder("failed") / key)
+                shutil.rmtree(folder, ignore_errors=True)
                 raise
-            if not keep:
-                _strip(folder)
             return self._replace(folder, self._folder("store") / key) / MODULE
 
     def failed(self, key: str) -> Path:
-        """Where the sources and log of a failed build of this key are."""
-        return self.root / "failed" / key
+        """Where sources and log of a failed build of this key belong."""
+        return self._folder("failed") / key
 
     def clear(self) -> int:
         """Remove everything; the number of modules that were stored."""
@@ -119,13 +116,13 @@ class Cache:
         return folder
 
     def _replace(self, folder: Path, target: Path) -> Path:
-        """Rename a folder to its final place; if another one is there, it wins when complete."""
+        """Rename a folder to its final place; another one there wins when it is complete."""
         for _ in range(2):
             try:
                 folder.rename(target)
                 return target
             except OSError:
-                if target.parent.name == "store" and (target / MODULE).is_file():
+                if (target / MODULE).is_file():
                     break
                 shutil.rmtree(target, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
@@ -147,13 +144,3 @@ class Cache:
             yield
         finally:
             lock.release()
-
-
-def _strip(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name == MODULE:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()

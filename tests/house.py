@@ -10,15 +10,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: Parts of the package from the ground up; a part may import itself and lower rows.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "paths"),
+    ("errors", "paths", "version"),
     ("config", "dims"),
     ("dtypes",),
     ("lang", "runtime"),
     ("ir",),
     ("frontend", "passes"),
     ("codegen", "cache"),
+    ("stamp", "doctor"),
     ("driver", "watch"),
-    ("dispatch",),
+    ("dispatch", "check"),
     ("export",),
     ("kernel",),
     ("__main__",),

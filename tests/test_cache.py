@@ -32,7 +32,7 @@ def _race(root: str, start, results) -> None:
         _write_slowly(folder)
 
     start.wait()
-    module = cache.publish("key", build, keep=False)
+    module = cache.publish("key", build)
     results.put((module.stat().st_size, len(builds)))
 
 
@@ -53,33 +53,25 @@ def test_eight_processes_publish_one_module_built_once(tmp_path):
 
 def test_a_published_module_is_found_and_its_size_guards_against_a_torn_one(tmp_path):
     cache = Cache(tmp_path)
-    module = cache.publish("key", _write_slowly, keep=False)
+    module = cache.publish("key", _write_slowly)
     assert cache.find("key", 8000) == module
     module.write_bytes(b"torn")
     assert cache.find("key", 8000) is None
     assert cache.find("other") is None
 
 
-def test_only_the_module_is_kept_unless_the_sources_are_asked_for(tmp_path):
-    cache = Cache(tmp_path)
-    slim = cache.publish("slim", _write_slowly, keep=False).parent
-    full = cache.publish("full", _write_slowly, keep=True).parent
-    assert sorted(p.name for p in slim.iterdir()) == [MODULE]
-    assert sorted(p.name for p in full.iterdir()) == ["module.log", MODULE]
-
-
-def test_a_build_that_fails_leaves_its_folder_to_read_and_nothing_in_the_store(tmp_path):
+def test_a_build_that_fails_leaves_nothing_in_the_store(tmp_path):
     cache = Cache(tmp_path)
 
     def build(folder: Path) -> None:
-        (folder / "build.log").write_text("error: 1")
+        (folder / MODULE).write_text("half")
         raise RuntimeError("compiler failed")
 
     for _ in range(2):
         with pytest.raises(RuntimeError, match="compiler failed"):
-            cache.publish("key", build, keep=False)
-    assert (cache.failed("key") / "build.log").read_text() == "error: 1"
+            cache.publish("key", build)
     assert cache.find("key") is None
+    assert list((cache.root / "tmp").iterdir()) == []
 
 
 def test_a_lookup_record_comes_back_and_an_unreadable_one_is_a_miss(tmp_path):
@@ -98,9 +90,9 @@ def test_a_digest_tells_where_one_text_ends_and_the_next_begins():
 
 def test_clear_empties_the_cache_and_counts_modules(tmp_path):
     cache = Cache(tmp_path)
-    cache.publish("a", _write_slowly, keep=True)
-    cache.publish("b", _write_slowly, keep=False)
-    assert cache.size() == (2, 16003)
+    cache.publish("a", _write_slowly)
+    cache.publish("b", _write_slowly)
+    assert cache.size() == (2, 16006)
     assert cache.clear() == 2
     assert cache.size() == (0, 0)
 

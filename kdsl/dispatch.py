@@ -1,0 +1,207 @@
+"""From the arguments of a call to the compiled function: the part of a call that is Python.
+
+What decides which machine code runs are the dtypes of tensors, the statics and the sizes of fixed
+dims. They are read off the arguments into a key; a dict of keys holds the functions. Everything
+else about the arguments is checked by the compiled module itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kdsl.dims import Dim
+from kdsl.driver import LARGEST_FIXED, Compiler, Specialisation
+from kdsl.dtypes import DTYPES, DType, TensorType
+from kdsl.frontend.signature import MISSING, Parameter, Signature
+from kdsl.runtime import Function
+from kdsl.watch import Watch
+
+#: Names that frameworks give dtypes, without "torch." and such.
+_BY_NUMPY_NAME = {d.numpy: d for d in DTYPES.values()} | {"bool": DTYPES["bool"]} | DTYPES
+
+
+class Unbound(Exception):
+    """The arguments name no specialisation: a call with them is an error of the caller's."""
+
+
+def dtype_of(value: object) -> DType:
+    """The dtype of an array of any framework. Raises Unbound."""
+    name = str(getattr(value, "dtype", None)).rpartition(".")[2]
+    try:
+        return _BY_NUMPY_NAME[name]
+    except KeyError:
+        raise Unbound(f"no dtype of kdsl: {name}") from None
+
+
+class Slots:
+    """Where in a call's positional arguments the things stand that decide what runs."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.parameters = signature.parameters
+        self.index = {p.name: i for i, p in enumerate(signature.parameters)}
+        self.statics = tuple(p for p in signature.parameters if p.kind == "static")
+        self.defaults = tuple((self.index[p.name], p.default) for p in self.statics)
+        self.dtype_vars = signature.dtype_vars
+        self.tensors = tuple(self._first_tensor(var.name) for var in signature.dtype_vars)
+
+    def _first_tensor(self, var: str) -> int:
+        for i, p in enumerate(self.parameters):
+            if isinstance(p.type, TensorType) and str(p.type.dtype) == var and p.kind != "out":
+                return i
+        # Bound by a static of that name: `U: Static[dtype]`.
+        return -1
+
+    def positional(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[object, ...]:
+        """All arguments in signature order, None for what was left out. Raises Unbound."""
+        if len(args) > len(self.parameters):
+            raise Unbound("too many arguments")
+        bound = [*args, *[None] * (len(self.parameters) - len(args))]
+        for name, value in kwargs.items():
+            i = self.index.get(name, -1)
+            if i < len(args):
+                raise Unbound(f"`{name}` is unknown or given twice")
+            bound[i] = value
+        return tuple(bound)
+
+    def key(self, args: Sequence[object]) -> tuple[object, ...]:
+        """The dtypes and statics of a call, as they are: hashable, but neither read nor checked.
+
+        Raises whatever arguments of a wrong kind raise.
+        """
+        count = len(args)
+        return (
+            *[args[i].dtype for i in self.tensors if i >= 0],  # type: ignore[attr-defined]
+            *[
+                default if i >= count or args[i] is None else args[i]
+                for i, default in self.defaults
+            ],
+        )
+
+    def choice(self, args: Sequence[object]) -> Specialisation:
+        """The dtypes and statics of a call, checked. Raises Unbound."""
+        statics: dict[str, object] = {}
+        for p, (i, default) in zip(self.statics, self.defaults, strict=True):
+            value = args[i] if i < len(args) and args[i] is not None else default
+            statics[p.name] = _static(p, value)
+        dtypes = {}
+        for var, i in zip(self.dtype_vars, self.tensors, strict=True):
+            dtype = statics.pop(var.name, None) if i < 0 else self._dtype(args, i)
+            if not isinstance(dtype, DType) or dtype not in var.choices:
+                raise Unbound(f"{var.name} cannot be {dtype}")
+            dtypes[var.name] = dtype
+        return Specialisation(tuple(dtypes.items()), tuple(statics.items()))
+
+    def _dtype(self, args: Sequence[object], i: int) -> DType:
+        return dtype_of(args[i] if i < len(args) else None)
+
+    def place(self, dim: str) -> tuple[int, int]:
+        """The argument and axis that bind a dim; axis -1 when the argument is its size itself."""
+        for i, p in enumerate(self.parameters):
+            if p.name == dim:
+                return i, -1
+            if isinstance(p.type, TensorType) and p.kind != "out":
+                for axis, extent in enumerate(p.type.shape):
+                    if isinstance(extent, Dim) and extent.name == dim:
+                        return i, axis
+        raise KeyError(dim)
+
+
+def _static(p: Parameter, value: object) -> object:
+    """A static's value as its type wants it. Raises Unbound."""
+    if value is MISSING:
+        raise Unbound(f"`{p.name}` is missing")
+    if p.type is bool and value in (False, True):
+        return bool(value)
+    if p.type is int and not isinstance(value, bool) and hasattr(value, "__index__"):
+        return int(value.__index__())
+    if p.type is DType and isinstance(value, DType):
+        return value
+    raise Unbound(f"`{p.name}` cannot be {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """The functions of one choice of dtypes and statics, by the sizes of its fixed dims."""
+
+    choice: Specialisation
+    dims: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+    functions: dict[tuple[int, ...], Function] = field(default_factory=dict)
+
+    def sizes(self, args: Sequence[object]) -> tuple[int, ...]:
+        """Sizes of the fixed dims; raises whatever arguments of a wrong kind raise."""
+        return tuple(
+            [
+                args[i].shape[axis] if axis >= 0 else args[i]  # type: ignore[attr-defined,misc]
+                for i, axis in self.places
+            ]
+        )
+
+    def specialisation(self, sizes: tuple[int, ...]) -> Specialisation:
+        """The one to compile; the general variant where a size makes no code of its own."""
+        if all(0 < size <= LARGEST_FIXED for size in sizes):
+            return self.choice.sized(dict(zip(self.dims, sizes, strict=True)))
+        return self.choice
+
+
+class Dispatch:
+    """Calls of one kernel. What was compiled is found by a key that is read off the arguments."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+        self._slots = Slots(compiler.source.signature)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what is known: a captured value or the schedule has changed."""
+        self._known: dict[tuple[object, ...], Sized] = {}
+        self._look()
+
+    def _look(self) -> None:
+        self._watch = Watch(self._compiler.source)
+        self._captured = self._compiler.source.captured()
+
+    def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        if self._watch.changed():
+            self._look_again()
+        slots = self._slots
+        try:
+            bound = slots.positional(args, kwargs) if kwargs else args
+            sized = self._known[slots.key(bound)]
+            function = sized.functions[sized.sizes(bound)]
+        except (LookupError, AttributeError, TypeError, Unbound):
+            function = self._find(args, kwargs)
+        return function(*args, **kwargs)
+
+    def _look_again(self) -> None:
+        """Names from outside were bound anew or may have changed inside: to other values?"""
+        before = self._captured
+        self._look()
+        if self._captured != before:
+            self._compiler.forget()
+            self._known.clear()
+
+    def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:
+        """The function for arguments that come for the first time, or that fit none."""
+        # A wrong call goes to any compiled function, whose checks say what is wrong with it.
+        try:
+            bound = self._slots.positional(args, kwargs)
+            choice = self._slots.choice(bound)
+        except Unbound:
+            return self._compiler.any_function()
+        sized = self._sized(choice)
+        try:
+            sizes = tuple(size.__index__() for size in sized.sizes(bound))  # type: ignore
+        except (LookupError, AttributeError, TypeError):
+            return self._compiler.any_function()
+        function = self._compiler.function(sized.specialisation(sizes))
+        key = self._slots.key(bound)
+        self._known.setdefault(key, sized).functions[sizes] = function
+        return function
+
+    def _sized(self, choice: Specialisation) -> Sized:
+        dims = self._compiler.fixed_dims(choice)
+        return Sized(choice, dims, tuple(self._slots.place(dim) for dim in dims))

@@ -1,0 +1,304 @@
+"""From a kernel's source to compiled functions: the pipeline, and the caches around it.
+
+    source -> frontend.lower -> passes -> cpu.plan -> codegen -> compiler -> runtime.load_module
+
+A module that is in the disk cache is found without importing anything of the middle of that line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kdsl import config, stamp
+from kdsl.cache import MODULE, Cache, digest
+from kdsl.codegen import targets
+from kdsl.dtypes import DType, f32
+from kdsl.errors import BuildError
+from kdsl.frontend.signature import MISSING
+from kdsl.frontend.source import KernelSource
+from kdsl.runtime import load_module
+
+if TYPE_CHECKING:
+    from kdsl.codegen.context import KernelUnit
+    from kdsl.codegen.targets import Variant
+    from kdsl.ir.nodes import Func
+    from kdsl.passes.cpu import Plan
+    from kdsl.runtime import Function
+
+#: Fixed dims of a size above this run the general variant: unrolled code would not pay.
+LARGEST_FIXED = 1024
+
+TARGETS = ("cpu",)
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """What one compiled variant of a kernel is for. `sizes` is empty in the general variant."""
+
+    dtypes: tuple[tuple[str, DType], ...] = ()
+    statics: tuple[tuple[str, object], ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    def general(self) -> Specialisation:
+        return Specialisation(self.dtypes, self.statics)
+
+    def sized(self, sizes: Mapping[str, int]) -> Specialisation:
+        return Specialisation(self.dtypes, self.statics, tuple(sizes.items()))
+
+    def __str__(self) -> str:
+        pairs = (*self.dtypes, *self.statics, *self.sizes)
+        return ", ".join(f"{name}={value}" for name, value in pairs)
+
+
+class Compiler:
+    """Compiles one kernel. Safe to use from several threads."""
+
+    def __init__(self, source: KernelSource) -> None:
+        self.source = source
+        self.tiles: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was compiled in this process: a captured value or the schedule has changed."""
+        self._funcs: dict[Specialisation, Func] = {}
+        self._fixed: dict[Specialisation, tuple[str, ...]] = {}
+        self._functions: dict[Specialisation, Function] = {}
+
+    def tune(self, target: str, tiles: Mapping[str, int]) -> None:
+        """Set tile sizes by loop variable. Raises ValueError."""
+        check_target(target)
+        for name, size in tiles.items():
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise ValueError(
+                    f"{self.source.name}: tile size of `{name}` must be an integer above 0, "
+                    f"got {size!r}"
+                )
+        known = _tile_loops(self.func(self.default({}, {}, {})))
+        for name in tiles:
+            if name not in known:
+                raise ValueError(
+                    f"{self.source.name}: no loop over tiles has the variable `{name}`; "
+                    f"there are {', '.join(f'`{k}`' for k in known) or 'none'}"
+                )
+        self.tiles.update(tiles)
+        self.forget()
+
+    def default(
+        self,
+        dtypes: Mapping[str, DType],
+        statics: Mapping[str, object],
+        sizes: Mapping[str, int],
+    ) -> Specialisation:
+        """A specialisation with what is not given chosen: f32 where possible, defaults, False.
+
+        Raises:
+            ValueError: a name that the signature does not have, or a choice it does not allow.
+        """
+        signature = self.source.signature
+        variables = {var.name: var for var in signature.dtype_vars}
+        parameters = {p.name: p for p in signature.parameters if p.kind == "static"}
+        _known(self.source.name, "dtype variable", dtypes, variables)
+        _known(self.source.name, "static", statics, parameters)
+        chosen = {
+            name: dtypes.get(name, f32 if f32 in var.choices else var.choices[0])
+            for name, var in variables.items()
+        }
+        for name, dtype in chosen.items():
+            if dtype not in variables[name].choices:
+                choices = ", ".join(d.name for d in variables[name].choices)
+                raise ValueError(f"{self.source.name}: {name} is one of {choices}, got {dtype}")
+        values = {}
+        for name, p in parameters.items():
+            if p.type is DType:
+                continue
+            values[name] = statics.get(name, False if p.default is MISSING else p.default)
+            if p.default is MISSING and name not in statics and p.type is not bool:
+                raise ValueError(f"{self.source.name}: give a value for the static `{name}`")
+        spec = Specialisation(tuple(chosen.items()), tuple(values.items()))
+        _known(self.source.name, "fixed dim", sizes, self.fixed_dims(spec) if sizes else ())
+        return spec.sized(sizes)
+
+    def fixed_dims(self, spec: Specialisation) -> tuple[str, ...]:
+        """The dims whose sizes make specialisations of their own."""
+        spec = spec.general()
+        with self._lock:
+            if spec not in self._fixed:
+                key = self._lookup_key(spec, "fixed")
+                record = disk_cache().lookup(key)
+                if record is None:
+                    from kdsl import passes
+
+                    record = {"fixed": list(passes.fixed_dims(self.func(spec)))}
+                    disk_cache().remember(key, record)
+                names = record["fixed"]
+                assert isinstance(names, list)
+                self._fixed[spec] = tuple(names)
+            return self._fixed[spec]
+
+    def func(self, spec: Specialisation) -> Func:
+        """The IR of a specialisation after the target-neutral passes."""
+        with self._lock:
+            if spec not in self._funcs:
+                from kdsl import passes
+                from kdsl.frontend import lower
+
+                func = lower(self.source, dict(spec.dtypes), dict(spec.statics))
+                if spec.sizes:
+                    func = passes.specialise(func, dict(spec.sizes))
+                self._funcs[spec] = passes.run_pipeline(func)
+            return self._funcs[spec]
+
+    def plan(self, spec: Specialisation) -> Plan:
+        """The frozen plan of a specialisation for the CPU."""
+        from kdsl.passes import cpu
+
+        return cpu.plan(self.func(spec), self.tiles)
+
+    def unit(self, specs: Iterable[Specialisation]) -> KernelUnit:
+        """The kernel with these specialisations, as codegen takes it."""
+        from kdsl.codegen.context import Compiled, KernelUnit
+
+        source = self.source
+        return KernelUnit(
+            source.signature,
+            source.doc,
+            Path(source.file).name,
+            source.line,
+            hashlib.sha256(source.text.text.encode()).hexdigest(),
+            tuple(
+                Compiled(self.func(spec), self.plan(spec), spec.dtypes, spec.statics)
+                for spec in specs
+            ),
+        )
+
+    def function(self, spec: Specialisation) -> Function:
+        """The compiled function of one specialisation: from memory, disk, or the compiler."""
+        with self._lock:
+            if spec not in self._functions:
+                module = load_module(self._module(spec))
+                self._functions[spec] = getattr(module, self.source.name)
+            return self._functions[spec]
+
+    def any_function(self) -> Function:
+        """A compiled function, whichever, to say what is wrong with a call that fits none."""
+        with self._lock:
+            for function in self._functions.values():
+                return function
+            return self.function(self.default({}, {}, {}))
+
+    def text(self, spec: Specialisation, what: str) -> str:
+        """The generated C++: of the kernel ("cpu") or its host entry ("host")."""
+        from kdsl.codegen.module import module_sources
+
+        name = self.source.name
+        sources = module_sources(name, (self.unit([spec]),), (targets.best_variant(),))
+        return sources[f"{name}_cpu.cc" if what == "cpu" else f"{name}.cc"]
+
+    def dtype_choices(self) -> dict[str, tuple[DType, ...]]:
+        """All choices of each dtype variable."""
+        return {var.name: var.choices for var in self.source.signature.dtype_vars}
+
+    def static_choices(self) -> dict[str, tuple[object, ...]]:
+        """The values an export compiles when none are listed: both of a bool, else the default."""
+        choices: dict[str, tuple[object, ...]] = {}
+        for p in self.source.signature.of_kind("static"):
+            if p.type is bool:
+                choices[p.name] = (False, True)
+            elif p.default is not MISSING:
+                choices[p.name] = (p.default,)
+        return choices
+
+    def _module(self, spec: Specialisation) -> Path:
+        cache = disk_cache()
+        key = self._lookup_key(spec, "module")
+        record = cache.lookup(key)
+        if record is not None:
+            module = cache.find(str(record["store"]), int(str(record["size"])))
+            if module is not None:
+                return module
+        module, store = build(self.source.name, [self.unit([spec])], (targets.best_variant(),))
+        cache.remember(key, {"store": store, "size": module.stat().st_size})
+        return module
+
+    def _lookup_key(self, spec: Specialisation, purpose: str) -> str:
+        source = self.source
+        return digest(
+            [
+                purpose,
+                stamp.own_files(),
+                targets.find_compiler().identity,
+                targets.best_variant().name,
+                source.text.text,
+                f"{source.file}:{source.line}",
+                source.signature.text,
+                repr(source.signature.dtype_vars),
+                repr(source.captured(dict(spec.statics))),
+                str(source.strict),
+                str(spec),
+                repr(sorted(self.tiles.items())),
+            ]
+        )
+
+
+def build(name: str, units: Sequence[KernelUnit], variants: Sequence[Variant]) -> tuple[Path, str]:
+    """The module of these kernels, from the store or the compiler, and its key there.
+
+    Raises:
+        BuildError: the compiler failed; sources and log stay in the cache, the text says where.
+    """
+    from kdsl.codegen.build import build as compile_and_link
+    from kdsl.codegen.build import flags_text
+    from kdsl.codegen.module import module_sources
+
+    sources = module_sources(name, units, variants)
+    texts = (text for pair in sources.items() for text in pair)
+    key = digest([flags_text(variants), targets.find_compiler().identity, *texts])
+    cache = disk_cache()
+
+    def write(folder: Path) -> None:
+        failed = cache.failed(key)
+        try:
+            compile_and_link(sources, folder / MODULE, variants, failed / "build.log")
+        except BuildError:
+            _write_all(failed, sources)
+            raise
+        if config.keep_sources():
+            _write_all(folder, sources)
+
+    return cache.publish(key, write), key
+
+
+def _write_all(folder: Path, texts: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def disk_cache() -> Cache:
+    """The cache of compiled modules in the folder that the environment names at this moment."""
+    return Cache(config.cache_dir())
+
+
+def check_target(target: str) -> None:
+    """Raises ValueError for a target that kdsl does not have."""
+    if target not in TARGETS:
+        has = ", ".join(f'"{t}"' for t in TARGETS)
+        raise ValueError(f"kdsl has no target {target!r}; it has {has}")
+
+
+def _tile_loops(func: Func) -> tuple[str, ...]:
+    """Variables of the loops over tiles whose size the schedule may choose."""
+    return tuple(a.name for a in func.axes if a.kind == "tile" and a.size is None)
+
+
+def _known(kernel: str, what: str, given: Iterable[str], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise ValueError(f"{kernel}: no {what} is called {name!r}; there are: {has}")

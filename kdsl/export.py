@@ -1,0 +1,112 @@
+"""`kernel.export` and `kdsl.export`: specialisations of one or more kernels in one `.so`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from kdsl.codegen.module import public_header
+from kdsl.codegen.targets import variants_of
+from kdsl.driver import Compiler, Specialisation, build, check_target
+from kdsl.dtypes import DType
+
+T = TypeVar("T")
+
+
+class HasCompiler(Protocol):
+    """A kernel, as this module needs it."""
+
+    @property
+    def compiler(self) -> Compiler: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which specialisations an export holds; what is not named gets all its values."""
+
+    dims: Mapping[str, Iterable[int]] = field(default_factory=dict)
+    dtypes: Mapping[str, Iterable[DType]] = field(default_factory=dict)
+    statics: Mapping[str, Iterable[object]] = field(default_factory=dict)
+
+
+def export(
+    path: str | PathLike[str],
+    kernels: Sequence[HasCompiler],
+    *,
+    targets: Iterable[str] = ("cpu",),
+) -> None:
+    """Write several kernels into one shared library, each with all dtypes and bool statics.
+
+        kdsl.export("kernels.so", [softmax, rmsnorm])
+
+    Raises:
+        ValueError: no kernel, two of one name, an unknown target, or a static without values.
+        BuildError: the C++ compiler failed.
+    """
+    if not kernels:
+        raise ValueError("export: give at least one kernel")
+    write(path, [(kernel.compiler, Options()) for kernel in kernels], tuple(targets))
+
+
+def write(
+    path: str | PathLike[str],
+    kernels: Sequence[tuple[Compiler, Options]],
+    targets: tuple[str, ...],
+) -> None:
+    """Compile; write the library and its C header, each complete or not at all."""
+    for target in targets:
+        check_target(target)
+    names = [compiler.source.name for compiler, _ in kernels]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"export: two kernels are called `{name}`")
+    library = Path(path)
+    if not library.suffix:
+        raise ValueError(f"export: {str(path)!r} has no suffix; write e.g. {str(path) + '.so'!r}")
+    units = [compiler.unit(specialisations(compiler, opts)) for compiler, opts in kernels]
+    name = re.sub(r"\W", "_", library.stem)
+    module, _ = build(name, units, variants_of())
+    _publish(library, module.read_bytes(), 0o755)
+    header = public_header(name, units)
+    _publish(library.with_suffix(".h"), header.encode(), 0o644)
+
+
+def specialisations(compiler: Compiler, options: Options) -> Iterator[Specialisation]:
+    """The product of the options, the general variant of each dtype and static included."""
+    for dtypes in _product("dtypes", {**compiler.dtype_choices(), **options.dtypes}):
+        for statics in _product("statics", {**compiler.static_choices(), **options.statics}):
+            for sizes in _product("dims", options.dims):
+                if sizes:
+                    yield compiler.default(dtypes, statics, sizes)
+            yield compiler.default(dtypes, statics, {})
+
+
+def _product(what: str, table: Mapping[str, Iterable[T]]) -> Iterator[dict[str, T]]:
+    """Every assignment of one value a name, in order, without doubles."""
+    columns: dict[str, list[T]] = {}
+    for name, values in table.items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ValueError(f"export: {what}[{name!r}] must list values, got {values!r}")
+        columns[name] = list(dict.fromkeys(values))
+        if not columns[name]:
+            raise ValueError(f"export: {what}[{name!r}] lists no value")
+    for row in itertools.product(*columns.values()):
+        yield dict(zip(columns, row, strict=True))
+
+
+def _publish(target: Path, data: bytes, mode: int) -> None:
+    """Write a file by way of one beside it and a rename, so that no reader sees half of it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    # mkstemp keeps others out; a library is for everyone who may read the folder.
+    os.chmod(name, mode)
+    os.replace(name, target)

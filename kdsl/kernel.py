@@ -1,0 +1,156 @@
+"""`@kdsl.kernel` and what a kernel can do: be called, checked, shown, tuned, exported."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from typing import overload
+
+from kdsl import check
+from kdsl.dispatch import Dispatch
+from kdsl.driver import Compiler
+from kdsl.dtypes import DType
+from kdsl.export import Options, write
+from kdsl.frontend import capture, reference
+from kdsl.ir.printer import show as show_ir
+
+Function = Callable[..., None]
+
+
+@overload
+def kernel(function: Function, /) -> Kernel: ...
+@overload
+def kernel(*, strict: bool = False) -> Callable[[Function], Kernel]: ...
+def kernel(
+    function: Function | None = None, /, *, strict: bool = False
+) -> Kernel | Callable[[Function], Kernel]:
+    """Decorator: a Python function in kdsl's language becomes a kernel.
+
+        @kdsl.kernel
+        def add(x: f32[N], y: f32[N], o: Out[f32[N]]):
+            for n in kdsl.parallel(kdsl.tiles(N)):
+                o[n] = x[n] + y[n]
+
+    Args:
+        strict: compile each operation as it stands: no contraction, no rewriting.
+
+    Raises:
+        KernelSyntaxError, KernelTypeError: the signature is not one of the language. What is wrong
+            in the body shows when it is compiled.
+    """
+    if function is None:
+        return functools.partial(Kernel, strict=strict)
+    return Kernel(function, strict=strict)
+
+
+class Kernel:
+    """A kernel. Calling it compiles what the arguments need, once, and runs it."""
+
+    def __init__(self, function: Function, *, strict: bool = False) -> None:
+        self._source = capture(function, strict=strict)
+        self._compiler = Compiler(self._source)
+        self._dispatch = Dispatch(self._compiler)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Run on NumPy, Torch or JAX arrays; what is returned is of the same kind.
+
+        Outs may be passed, all of them, and are then filled and None is returned.
+
+        Raises:
+            TypeError, ValueError, IndexError: arguments that do not fit the signature.
+            KernelTypeError, KernelSyntaxError: the body is not in the language.
+            BuildError: the C++ compiler failed.
+        """
+        return self._dispatch(args, kwargs)
+
+    @property
+    def signature(self) -> str:
+        """The signature as messages show it."""
+        return self._source.signature.text
+
+    def reference(self, *args: object, **kwargs: object) -> object:
+        """The author's function run under NumPy: the meaning of the kernel. Breakpoints work."""
+        return reference(self._source, args, kwargs)
+
+    def check(self, *args: object, **kwargs: object) -> check.Report:
+        """Run compiled code and reference on the same NumPy inputs; printing the result tells more.
+
+        Raises:
+            AssertionError: an output differs by more than its bound.
+        """
+        report = check.compare(self._source.signature, self, self.reference, args, kwargs)
+        if not report.ok:
+            raise AssertionError(str(report))
+        return report
+
+    def tune(self, target: str, *, tiles: Mapping[str, int]) -> None:
+        """Set tile sizes by loop variable: `attention.tune("cpu", tiles={"m": 96, "n": 64})`.
+
+        Raises:
+            ValueError: no such target, no such loop, or a size below 1.
+        """
+        self._compiler.tune(target, tiles)
+        self._dispatch.forget()
+
+    def show(
+        self,
+        what: str = "ir",
+        *,
+        dtypes: Mapping[str, DType] | None = None,
+        statics: Mapping[str, object] | None = None,
+        dims: Mapping[str, int] | None = None,
+    ) -> str:
+        """What the kernel becomes: "ir", "plan", "cpu" (the kernel's C++) or "host" (its entry).
+
+        Args:
+            dtypes, statics: which specialisation; f32 (or the first choice) and the defaults.
+            dims: sizes of fixed dims; the general variant when left out.
+
+        Raises:
+            ValueError: none of these, or a choice that the signature does not have.
+        """
+        spec = self._compiler.default(dtypes or {}, statics or {}, dims or {})
+        match what:
+            case "ir":
+                return show_ir(self._compiler.func(spec))
+            case "plan":
+                return str(self._compiler.plan(spec))
+            case "cpu" | "host":
+                return self._compiler.text(spec, what)
+        raise ValueError(f'show: expected "ir", "plan", "cpu" or "host", got {what!r}')
+
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        targets: Iterable[str] = ("cpu",),
+        dims: Mapping[str, Iterable[int]] | None = None,
+        dtypes: Mapping[str, Iterable[DType]] | None = None,
+        statics: Mapping[str, Iterable[object]] | None = None,
+    ) -> None:
+        """Write a shared library that needs no kdsl, no framework and no Python.
+
+        Args:
+            path: of the `.so`; a C header of the same name is written beside it.
+            targets: "cpu" is the one there is: every variant of this architecture.
+            dims: sizes of fixed dims to compile for; other sizes run a general variant.
+            dtypes: choices of dtype variables; all of them when left out.
+            statics: values of static parameters; a bool gets both when left out.
+
+        Raises:
+            ValueError: an unknown target, dim, dtype variable or static; a static that is no bool
+                and has no values.
+            BuildError: the C++ compiler failed.
+        """
+        options = Options(dims or {}, dtypes or {}, statics or {})
+        write(path, [(self._compiler, options)], tuple(targets))
+
+    @property
+    def compiler(self) -> Compiler:
+        """The compiler of this kernel; for `kdsl.export` and tools."""
+        return self._compiler
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.signature}>"

@@ -1,0 +1,82 @@
+"""Whether what a kernel takes from outside is what it was: a look cheap enough for every call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import cast
+
+from kdsl.frontend.source import KernelSource
+
+
+class Watch:
+    """Tells whether names that a kernel takes from outside mean something else than before.
+
+    Looking is cheap and errs on the safe side: a name bound anew to an equal value counts.
+    """
+
+    def __init__(self, source: KernelSource) -> None:
+        self._cells: list[tuple[object, object]] = []
+        self._places: list[tuple[Mapping[str, object], str, object]] = []
+        #: A captured object that can change in place must be looked into at every call.
+        self._mutable = False
+        seen: set[tuple[int, str]] = set()
+        for function in (source, *source.helpers.values()):
+            # The field's type is that of a function, which mypy takes for a method's.
+            self._follow(cast(FunctionType, function.fn), function.outside, seen)
+
+    def changed(self) -> bool:
+        if self._mutable:
+            return True
+        for namespace, name, value in self._places:
+            if namespace.get(name) is not value:
+                return True
+        return any(cell.cell_contents is not value for cell, value in self._cells)  # type: ignore
+
+    def _follow(
+        self, fn: FunctionType, paths: Sequence[Sequence[str]], seen: set[tuple[int, str]]
+    ) -> None:
+        free = fn.__code__.co_freevars
+        for root, *attributes in paths:
+            if root in free and fn.__closure__ is not None:
+                cell = fn.__closure__[free.index(root)]
+                try:
+                    value = cell.cell_contents
+                except ValueError:
+                    continue
+                self._cells.append((cell, value))
+            elif root in fn.__globals__:
+                value = fn.__globals__[root]
+                self._place(fn.__globals__, root, value, seen)
+            else:
+                continue
+            self._attributes(value, attributes, seen)
+
+    def _attributes(
+        self, value: object, attributes: Sequence[str], seen: set[tuple[int, str]]
+    ) -> None:
+        for attribute in attributes:
+            if _is_kdsl(value):
+                return
+            namespace = getattr(value, "__dict__", None)
+            if not isinstance(namespace, Mapping) or attribute not in namespace:
+                return
+            value = namespace[attribute]
+            self._place(namespace, attribute, value, seen)
+
+    def _place(
+        self,
+        namespace: Mapping[str, object],
+        name: str,
+        value: object,
+        seen: set[tuple[int, str]],
+    ) -> None:
+        self._mutable |= isinstance(value, (list, dict, set))
+        if (place := (id(namespace), name)) not in seen:
+            seen.add(place)
+            self._places.append((namespace, name, value))
+
+
+def _is_kdsl(value: object) -> bool:
+    name = getattr(value, "__name__", "")
+    return isinstance(name, str) and name.partition(".")[0] == "kdsl"

@@ -1,0 +1,160 @@
+"""Which specialisation a call runs, read off its arguments."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kdsl import lang as kdsl
+from kdsl.dispatch import Dispatch
+from kdsl.driver import Specialisation
+from kdsl.dtypes import bf16, f16, f32
+from kdsl.frontend.source import capture
+from kdsl.lang import Out, Static
+
+T = kdsl.dtypes("T", f16, bf16, f32)
+M, N, D = kdsl.dims("M N D")
+
+config = SimpleNamespace(eps=1e-6)
+table = [1, 2]
+
+
+def rows(x: T[M, D], scale: f32, o: Out[T[M, D]], *, causal: Static[bool] = False):
+    for m in kdsl.parallel(M):
+        o[m] = x[m] * scale
+
+
+class Compiler:
+    """Stands for the real one; each function returns the specialisation it is for."""
+
+    def __init__(self, function, fixed=("D",)):
+        self.source = capture(function)
+        self.fixed = fixed
+        self.compiled = []
+
+    def fixed_dims(self, spec):
+        return self.fixed
+
+    def function(self, spec):
+        self.compiled.append(spec)
+        return lambda *args, **kwargs: spec
+
+    def any_function(self):
+        return lambda *args, **kwargs: "no choice"
+
+    def forget(self):
+        self.compiled.append("forgotten")
+
+
+@pytest.fixture
+def compiler():
+    return Compiler(rows)
+
+
+@pytest.fixture
+def call(compiler):
+    dispatch = Dispatch(compiler)
+    return lambda *args, **kwargs: dispatch(args, kwargs)
+
+
+def spec(dtype, *, causal=False, **sizes):
+    return Specialisation((("T", dtype),), (("causal", causal),), tuple(sizes.items()))
+
+
+def test_dtype_static_and_size_choose_the_function(call):
+    x = np.zeros((3, 64), np.float32)
+    assert call(x, 1.0) == spec(f32, D=64)
+    assert call(x, 1.0, causal=True) == spec(f32, causal=True, D=64)
+    assert call(x[:, :32], 1.0, None) == spec(f32, D=32)
+    assert call(x.astype(ml_dtypes.bfloat16), 1.0, None, True) == spec(bf16, causal=True, D=64)
+    assert call(scale=1.0, x=x.astype(np.float16)) == spec(f16, D=64)
+
+
+def test_a_second_call_with_the_same_choice_compiles_nothing(call, compiler):
+    for rows in (1, 2, 3):
+        call(np.zeros((rows, 8), np.float32), 1.0)
+        call(np.zeros((rows, 8), np.float32), 1.0, causal=False)
+        call(np.zeros((rows, 8), np.float32), 1.0, None, np.bool_(False))
+    assert len(compiler.compiled) == 1
+
+
+def test_torch_tensors_choose_as_numpy_arrays_do(call):
+    torch = pytest.importorskip("torch")
+    assert call(torch.zeros(3, 8, dtype=torch.bfloat16), 1.0) == spec(bf16, D=8)
+
+
+@pytest.mark.parametrize("size", [0, 1025])
+def test_sizes_that_make_no_code_of_their_own_run_the_general_variant(call, size):
+    assert call(np.zeros((2, size), np.float32), 1.0) == spec(f32)
+
+
+X = np.zeros((2, 8), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((), {}),
+        ((None, 1.0), {}),
+        (([1.0], 1.0), {}),
+        (("x", 1.0), {}),
+        ((X.astype(np.float64), 1.0), {}),
+        ((X.astype("S1"), 1.0), {}),
+        ((X[0], 1.0), {}),
+        ((X, 1.0), {"causal": 2}),
+        ((X, 1.0), {"causal": [True]}),
+        ((X, 1.0), {"strict": True}),
+        ((X, 1.0), {"x": X}),
+        ((X, 1.0, None, False, None), {}),
+    ],
+    ids=str,
+)
+def test_arguments_that_choose_nothing_go_to_whichever_function_there_is(call, args, kwargs):
+    assert call(*args, **kwargs) == "no choice"
+
+
+def make_scaled(factor):
+    def scaled(x: T[M, D], o: Out[T[M, D]]):
+        for m in kdsl.parallel(M):
+            o[m] = x[m] * factor * config.eps
+
+    def change(value):
+        nonlocal factor
+        factor = value
+
+    return scaled, change
+
+
+def test_a_closure_variable_or_attribute_bound_anew_makes_the_next_call_look_again(monkeypatch):
+    scaled, change = make_scaled(2.0)
+    compiler = Compiler(scaled)
+    dispatch = Dispatch(compiler)
+    dispatch((X,), {})
+    dispatch((X,), {})
+    assert compiler.compiled.count("forgotten") == 0
+    change(3.0)
+    dispatch((X,), {})
+    dispatch((X,), {})
+    assert compiler.compiled.count("forgotten") == 1
+    monkeypatch.setattr(config, "eps", 1e-5)
+    dispatch((X,), {})
+    assert compiler.compiled.count("forgotten") == 2
+
+
+def listed(x: T[M, D], o: Out[T[M, D]]):
+    for m in kdsl.parallel(M):
+        o[m] = x[m] * table[0]
+
+
+def test_a_captured_list_is_looked_into_at_every_call():
+    compiler = Compiler(listed)
+    dispatch = Dispatch(compiler)
+    dispatch((X,), {})
+    dispatch((X,), {})
+    assert compiler.compiled.count("forgotten") == 0
+    table[0] += 1
+    dispatch((X,), {})
+    assert compiler.compiled.count("forgotten") == 1
