@@ -73,7 +73,8 @@ class _Reader:
 
     def symbols(self) -> Symbols:
         table, count = self._place(self._entry(_SYMTAB)), self._symbol_count()
-        defined, undefined = [], []
+        defined: list[str] = []
+        undefined: list[str] = []
         for name, info, section in (
             struct.unpack_from("<IBxH", self.data, table + 24 * i) for i in range(1, count)
         ):

@@ -156,13 +156,9 @@ def describe(value: object) -> str:
     if isinstance(value, (bool, int, float)) and type(value).__module__ == "builtins":
         return f"{type(value).__name__} {value}"
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if shape is None or dtype is None:
+    if isinstance(value, type) or not isinstance(shape, tuple) or dtype is None:
         return _type_name(value)
-    try:
-        sizes = ", ".join(str(int(size)) for size in shape)
-    except Exception:  # symbolic sizes of a traced tensor
-        sizes = ", ".join(map(str, shape))
-    return f"{_dtype_name(dtype)}[{sizes}]{_device(value)}"
+    return f"{_dtype_name(dtype)}[{', '.join(map(str, shape))}]{_device(value)}"
 
 
 def _facts(name: str, schema: Schema | None) -> tuple[str, int]:

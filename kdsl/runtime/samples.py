@@ -30,3 +30,33 @@ def extended_dtype(name: str) -> Any:
 def array_of(tensor: Any) -> Any:
     """An array over a Tensor's memory, by the buffer protocol."""
     return sys.modules["numpy"].asarray(tensor)
+
+
+def torch_samples() -> tuple[list[Any], ...]:
+    """Torch tensors: all of the rest, plain ones, with grad, conjugated, negated.
+
+    Raises:
+        RuntimeError: a mode of the caller's (fake tensors, say) makes other tensors than asked for.
+    """
+    torch: Any = sys.modules["torch"]
+    with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.enable_grad():
+        options = {"device": "cpu"}
+        plain = [
+            torch.ones(3, **options),
+            torch.zeros((0, 2), **options),
+            torch.ones((2, 3, 4), dtype=torch.bfloat16, **options),
+            torch.ones((), dtype=torch.complex64, **options),
+            torch.arange(4, **options),
+        ]
+        leaf = torch.ones((2, 3), dtype=torch.float32, requires_grad=True, **options)
+        scalar = torch.ones((), dtype=torch.float64, requires_grad=True, **options)
+        grad = [leaf, scalar, leaf * 2, leaf[0], torch.nn.Parameter(plain[2].clone())]
+        numbers = [torch.ones(n, dtype=torch.complex64, **options) for n in (1, 3, 4)]
+        conj = [x.conj() for x in numbers] + [
+            torch.ones((2, 2), dtype=torch.complex128, **options).mT.conj()
+        ]
+        neg = [x.imag for x in conj] + [torch._neg_view(plain[0])]
+    every = plain + grad + conj + neg
+    if any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in every):
+        raise RuntimeError("a mode of the caller's is active")
+    return every, plain, grad, conj, neg

@@ -80,6 +80,7 @@ int rt_own_allocator(DLTensor* prototype, DLManagedTensorVersioned** out, void* 
 typedef struct {
   PyObject_HEAD
   RtVectorcall vectorcall;
+  PyObject* weak_references;
   TVMFFISafeCallType entry;
   void* handle;          ///< first argument of `entry`; an owned TVM FFI object or NULL
   PyObject* name;        ///< str
@@ -177,6 +178,16 @@ int rt_take_list(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEnt
 int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 /// Learn the type: 1 it speaks the exchange protocol, 0 it does not, -1 exception.
 int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry);
+
+// torch_bits.c
+typedef struct {
+  char may_require_grad;
+  char lazy;  ///< conjugated or negated when read, not in memory
+} TorchBits;
+/// Find out where the bits are; 0 when that is in doubt.
+int rt_torch_bits_find(void);
+/// Valid after rt_torch_bits_find() gave 1, for tensors of Torch's own layout.
+TorchBits rt_torch_bits(PyObject* tensor);
 
 // numpy.c
 int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);

@@ -40,6 +40,7 @@ PyObject* rt_function_new(TVMFFISafeCallType entry, void* handle, PyObject* name
 static void function_dealloc(PyObject* self) {
   Function* fn = (Function*)self;
   PyTypeObject* type = Py_TYPE(self);
+  if (fn->weak_references) PyObject_ClearWeakRefs(self);
   Py_XDECREF(fn->name);
   Py_XDECREF(fn->library);
   Py_XDECREF(fn->schema);
@@ -198,6 +199,7 @@ static PyGetSetDef getters[] = {
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, vectorcall), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Function, weak_references), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -10,6 +10,7 @@ static struct {
   PyObject* dispatch;  // torch.Tensor.__torch_dispatch__: what a plain subclass inherits
   PyObject* grad_name;
   PyGetSetDef* grad;  // NULL: read the attribute the slow way
+  int has_bits;       // rt_torch_bits works
 } torch;
 
 static const unsigned floating =
@@ -26,7 +27,7 @@ static int ask(PyObject* object, const char* method) {
   return yes(PyObject_CallMethod(object, method, NULL));
 }
 
-static inline int requires_grad(PyObject* object) {
+static int requires_grad(PyObject* object) {
   if (RT_LIKELY(torch.grad != NULL)) return yes(torch.grad->get(object, torch.grad->closure));
   return yes(PyObject_GetAttr(object, torch.grad_name));
 }
@@ -40,33 +41,44 @@ static int grad_enabled(void) {
 
 // A negative bit sits on a strided view of the imaginary parts of complex numbers; one odd step
 // along an axis with more than one element rules that out.
-static inline int may_be_negated(const DLTensor* view) {
+static int may_be_negated(const DLTensor* view) {
   for (int i = view->ndim - 1; i >= 0; --i) {
     if (view->shape[i] > 1 && view->strides[i] & 1) return 0;
   }
   return 1;
 }
 
+RT_COLD static int check_grad(Frame* frame, Py_ssize_t index, PyObject* object) {
+  int wants = requires_grad(object);
+  if (wants > 0) wants = grad_enabled();
+  if (wants <= 0) return wants;
+  return rt_argument_error(frame, index, "requires_grad");
+}
+
+RT_COLD static int check_lazy(Frame* frame, Py_ssize_t index, PyObject* object) {
+  int is = ask(object, "is_conj");
+  if (is) return is < 0 ? -1 : rt_argument_error(frame, index, "conj");
+  is = ask(object, "is_neg");
+  if (is) return is < 0 ? -1 : rt_argument_error(frame, index, "neg");
+  return 0;
+}
+
 static inline int check_torch(Frame* frame, Py_ssize_t index, PyObject* object,
                               const DLTensor* view) {
   if (!(floating >> view->dtype.code & 1)) return 0;
-  if (RT_LIKELY(frame->function->known)) {
-    int wants = requires_grad(object);
-    if (RT_UNLIKELY(wants != 0)) {
-      if (wants > 0) wants = grad_enabled();
-      if (wants < 0) return -1;
-      if (wants) return rt_argument_error(frame, index, "requires_grad");
-    }
+  TorchBits bits;
+  if (RT_LIKELY(torch.has_bits)) {
+    bits = rt_torch_bits(object);
+  } else {
+    bits.may_require_grad = 1;
+    bits.lazy = view->dtype.code == kDLComplex || may_be_negated(view);
   }
-  if (RT_UNLIKELY(view->dtype.code == kDLComplex)) {
-    int is = ask(object, "is_conj");
-    if (is) return is < 0 ? -1 : rt_argument_error(frame, index, "conj");
+  // Foreign functions take what they always took; only a wrong value is never passed on.
+  if (RT_UNLIKELY(bits.may_require_grad) && frame->function->known &&
+      check_grad(frame, index, object)) {
+    return -1;
   }
-  if (RT_UNLIKELY(may_be_negated(view))) {
-    int is = ask(object, "is_neg");
-    if (is) return is < 0 ? -1 : rt_argument_error(frame, index, "neg");
-  }
-  return 0;
+  return RT_UNLIKELY(bits.lazy) ? check_lazy(frame, index, object) : 0;
 }
 
 static int note_device(Frame* frame, const DLTensor* view, const DLPackExchangeAPI* api) {
@@ -163,6 +175,7 @@ static void find_torch(void) {
   torch.dispatch = PyObject_GetAttrString((PyObject*)torch.tensor, "__torch_dispatch__");
   if (!torch.dispatch) PyErr_Clear();
   if (torch.base) find_grad_getter();
+  torch.has_bits = rt_torch_bits_find();
 }
 
 int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry) {
