@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kdsl.codegen.context import KernelUnit
     from kdsl.codegen.targets import Variant
     from kdsl.ir.nodes import Func
-    from kdsl.passes.cpu import Plan
+    from kdsl.passes.cpu.plan import Plan
     from kdsl.runtime import Function
 
 #: Fixed dims of a size above this run the general variant: unrolled code would not pay.
@@ -156,9 +156,9 @@ class Compiler:
 
     def plan(self, spec: Specialisation) -> Plan:
         """The frozen plan of a specialisation for the CPU."""
-        from kdsl.passes import cpu
+        from kdsl.passes.cpu.build import plan
 
-        return cpu.plan(self.func(spec), self.tiles)
+        return plan(self.func(spec), self.tiles)
 
     def unit(self, specs: Iterable[Specialisation]) -> KernelUnit:
         """The kernel with these specialisations, as codegen takes it."""

@@ -12,7 +12,7 @@ from kdsl.dispatch import Dispatch
 from kdsl.driver import Compiler
 from kdsl.dtypes import DType
 from kdsl.export import Options, write
-from kdsl.frontend import capture, reference
+from kdsl.frontend import capture
 from kdsl.ir.printer import show as show_ir
 
 Function = Callable[..., None]
@@ -72,6 +72,8 @@ class Kernel:
 
     def reference(self, *args: object, **kwargs: object) -> object:
         """The author's function run under NumPy: the meaning of the kernel. Breakpoints work."""
+        from kdsl.frontend import reference
+
         return reference(self._source, args, kwargs)
 
     def check(self, *args: object, **kwargs: object) -> check.Report:
