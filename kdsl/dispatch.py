@@ -194,7 +194,7 @@ class Dispatch:
             return self._compiler.any_function()
         sized = self._sized(choice)
         try:
-            sizes = tuple(size.__index__() for size in sized.sizes(bound))  # type: ignore
+            sizes = tuple(size.__index__() for size in sized.sizes(bound))
         except (LookupError, AttributeError, TypeError):
             return self._compiler.any_function()
         function = self._compiler.function(sized.specialisation(sizes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import FunctionType
-from typing import cast
 
 from kdsl.frontend.source import KernelSource
 
@@ -22,8 +21,7 @@ class Watch:
         self._mutable = False
         seen: set[tuple[int, str]] = set()
         for function in (source, *source.helpers.values()):
-            # The field's type is that of a function, which mypy takes for a method's.
-            self._follow(cast(FunctionType, function.fn), function.outside, seen)
+            self._follow(function.fn, function.outside, seen)
 
     def changed(self) -> bool:
         if self._mutable:

@@ -65,7 +65,7 @@ def module_name(file: Path) -> str:
 
 
 def modules() -> dict[str, Path]:
-    return {module_name(file): file for file in tracked(".py", under=("kdsl/",))}
+    return {module_name(file): file for file in tracked(".py", ".pyi", under=("kdsl/",))}
 
 
 def imports(file: Path) -> list[str]:

@@ -52,10 +52,13 @@ def test_no_two_modules_import_each_other_through_any_chain():
     }
     # The lazy names of `kdsl` point everywhere by design; nothing inside imports `kdsl` itself.
     graph.pop("kdsl")
-    done: set[str] = set()
-    while ready := {m for m in graph if m not in done and graph[m] - {"kdsl"} <= done}:
-        done |= ready
-    assert sorted(set(graph) - done) == []
+    left = set(graph)
+    # Peel off what imports nothing that is left, then what nothing left imports: cycles stay.
+    while free := {m for m in left if not graph[m] & left}:
+        left -= free
+    while free := {m for m in left if not any(m in graph[other] for other in left)}:
+        left -= free
+    assert sorted(left) == []
 
 
 def test_source_files_have_at_most_500_lines_and_templates_80():
@@ -112,9 +115,11 @@ def test_no_text_names_a_path_of_the_machine_it_was_written_on():
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda h: str(h.relative_to(ROOT / "include")))
 def test_a_public_header_compiles_alone(header, tmp_path):
-    variants = [["-march=x86-64"], ["-march=x86-64-v3"]] if "cpu" in header.parts else [[]]
-    if not _compiles_for_x86():
-        variants = [[]]
+    variants = [[]]
+    if "cpu" in header.parts:
+        # All of it is inlined, so that no vector is ever passed and no ABI of one matters.
+        variants = [["-Wno-psabi", f"-march={m}"] for m in ("x86-64", "x86-64-v3")]
+        variants = variants if _compiles_for_x86() else [["-Wno-psabi"]]
     source = tmp_path / "alone.cc"
     source.write_text(f"#include <{header.relative_to(ROOT / 'include')}>\n")
     for flags in variants:
