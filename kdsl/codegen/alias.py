@@ -1,4 +1,4 @@
-"""Which inputs may be the very memory of an output: where each element is read before it is written.
+"""Which inputs may be the very memory of an output: those read, each element, before written.
 
 `y[i] = f(x[i])` may run with y over x; a matmul may not. What cannot be shown here counts as no.
 """
@@ -40,7 +40,7 @@ def _may_replace(func: ir.Func, source: str, output: str) -> bool:
     # A later phase would read what an earlier one has written.
     written = [i for i, writes in enumerate(stores) if writes]
     read = [i for i, reads in enumerate(loads) if reads]
-    return not written or not read or max(read) <= min(written)
+    return bool(written) and (not read or max(read) <= min(written))
 
 
 def _reads_before_writing(

@@ -58,9 +58,7 @@ def build(
         os.replace(folder / "module.so", out_path)
 
 
-def ninja_text(
-    sources: Mapping[str, str], variants: Sequence[Variant], compiler: Compiler
-) -> str:
+def ninja_text(sources: Mapping[str, str], variants: Sequence[Variant], compiler: Compiler) -> str:
     """The build file. Paths in it are relative to its folder but for the headers'."""
     kernels = [file for file in sources if file.endswith("_cpu.cc")]
     return render(
@@ -71,6 +69,7 @@ def ninja_text(
         host=" ".join(targets.HOST_FLAGS),
         kernel=" ".join(targets.KERNEL_FLAGS),
         link=" ".join(targets.LINK_FLAGS),
+        libraries=" ".join(targets.LIBRARIES),
         hosts=[f for f in sources if f.endswith(".cc") and f not in kernels],
         kernels=kernels,
         variants=variants,
@@ -79,7 +78,10 @@ def ninja_text(
 
 def flags_text(variants: Sequence[Variant]) -> str:
     """Every flag that shapes a module, for cache keys."""
-    rows = (targets.COMMON_FLAGS, targets.HOST_FLAGS, targets.KERNEL_FLAGS, targets.LINK_FLAGS)
+    rows = (
+        targets.COMMON_FLAGS, targets.HOST_FLAGS, targets.KERNEL_FLAGS, targets.LINK_FLAGS,
+        targets.LIBRARIES,
+    )  # fmt: skip
     own = (f"{v.name}: {' '.join(v.flags)}" for v in variants)
     return "\n".join([*map(" ".join, rows), *own])
 

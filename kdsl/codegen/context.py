@@ -242,7 +242,7 @@ class HostKernel:
     outputs: tuple[TensorRead, ...]
     choices: tuple[Choice, ...]
     choice_values: tuple[str, ...]
-    compiled: str
+    compiled: tuple[str, ...]
     groups: tuple[CheckGroup, ...]
     fields: tuple[Field, ...]
     dims: tuple[Field, ...]

@@ -15,7 +15,7 @@ from kdsl.codegen.hostexpr import Division, HostValues, extent_c, extent_divisio
 from kdsl.codegen.metadata import metadata_text, scalar_type
 from kdsl.codegen.targets import Variant
 from kdsl.dims import Extent
-from kdsl.dtypes import DType, DTypeVar, TensorType, f64
+from kdsl.dtypes import DType, DTypeVar, TensorType, f32, f64
 from kdsl.errors import InternalError
 from kdsl.frontend.signature import MISSING, Parameter
 from kdsl.ir.nodes import Require
@@ -77,9 +77,7 @@ class _Host:
             ),
             reads=tuple(self._read(i, p) for i, p in enumerate(parameters) if p.kind != "out"),
             computed=tuple(map(self._computed, extent_names(self.signature))),
-            outputs=tuple(
-                self._tensor(i, p) for i, p in enumerate(parameters) if p.kind == "out"
-            ),
+            outputs=tuple(self._tensor(i, p) for i, p in enumerate(parameters) if p.kind == "out"),
             choices=tuple(self._choices()),
             choice_values=tuple(self._choice_values()),
             compiled=self._compiled(),
@@ -115,14 +113,15 @@ class _Host:
         ctype = scalar_ctype(p.type)
         if ctype in ("float", "double"):
             assert isinstance(value, int | float)
-            text = literal_c(repr(float(value)), f64)
-            return f"static_cast<float>({text})" if ctype == "float" else text
-        return f"static_cast<{ctype}>({value})" if ctype != "kdsl::i64" else str(value)
+            return literal_c(repr(float(value)), f32 if ctype == "float" else f64)
+        return str(value)
 
     def _tensor(self, index: int, p: Parameter) -> TensorRead:
         of = p.tensor
         if len(of.shape) > 8:
-            raise InternalError(f"`{p.name}` has {len(of.shape)} axes; generated code has 8 at most")
+            raise InternalError(
+                f"`{p.name}` has {len(of.shape)} axes; generated code has 8 at most"
+            )
         dtype = self.types[of.dtype.name] if isinstance(of.dtype, DTypeVar) else ""
         funcs = (s.func for s in self.unit.specialisations)
         replaces = replaceable(funcs, p.name) if p.kind == "out" else ()
@@ -177,12 +176,14 @@ class _Host:
         for name in dict.fromkeys(n for s in some for n, _ in s.dtypes):
             if len(self._variable(name).choices) > 1:
                 yield self.types[name]
-        for name in dict.fromkeys(n for s in some for n, v in s.statics if not isinstance(v, DType)):
+        for name in dict.fromkeys(
+            n for s in some for n, v in s.statics if not isinstance(v, DType)
+        ):
             yield f'kdsl::named("{name}", {self.vars[name]})'
         for name in dict.fromkeys(n for s in some for n, _ in s.func.fixed):
             yield self.dims[name]
 
-    def _compiled(self) -> str:
+    def _compiled(self) -> tuple[str, ...]:
         """The specialisations there are, for a message."""
         rows = (
             ", ".join(
@@ -192,7 +193,7 @@ class _Host:
             )
             for s in self.unit.specialisations
         )
-        return "; ".join(dict.fromkeys(row for row in rows if row))
+        return tuple(dict.fromkeys(row for row in rows if row))
 
     # ---- conditions of the call
 
@@ -278,5 +279,3 @@ def _names_in(text: str, known: Mapping[str, str]) -> tuple[str, ...]:
         if isinstance(n, ast.Name) and n.id in known
     )
     return tuple(dict.fromkeys(name for *_, name in found))
-
-

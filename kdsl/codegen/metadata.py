@@ -76,8 +76,8 @@ def type_schema(unit: KernelUnit) -> str:
     tensor: Mapping[str, Json] = {"type": "ffi.Tensor"}
     result: Mapping[str, Json] = {"type": "None"}
     if outs:
-        made = tensor if len(outs) == 1 else {"type": "ffi.Array", "args": [dict(tensor)]}
-        result = _optional(made)
+        array: Mapping[str, Json] = {"type": "ffi.Array", "args": [dict(tensor)]}
+        result = _optional(tensor if len(outs) == 1 else array)
     args = [dict(result), *(_type(p) for p in unit.signature.parameters)]
     return json.dumps({"type": "ffi.Function", "args": args}, separators=(",", ":"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 
 import jinja2
 
@@ -28,6 +29,8 @@ def _environment() -> jinja2.Environment:
     environment.filters["c_string"] = c_string
     environment.filters["c_raw"] = c_raw
     environment.filters["wrap"] = wrap
+    environment.filters["prefix"] = lambda text, start: f"{start}{text}"
+    environment.filters["size_var"] = lambda size: f'{size.var}("{size.text}")'
     return environment
 
 
@@ -35,26 +38,23 @@ def c_string(text: str, indent: int = 4, width: int = 100) -> str:
     """A C++ string literal; a long one in pieces, one a line, split behind spaces."""
     pieces, line = [], ""
     for word in _words(text):
-        if line and len(_quoted(line + word)) + indent > width:
+        if line and len(_quoted(line + word)) + indent > width - 2:
             pieces.append(line)
             line = ""
         line += word
-        if line.endswith("\n"):
-            pieces.append(line)
-            line = ""
-    if line or not pieces:
-        pieces.append(line)
+    pieces.append(line)
     return f"\n{' ' * indent}".join(map(_quoted, pieces))
 
 
 def _words(text: str) -> list[str]:
-    """`text` in parts that end with a space or a line end."""
-    words = [""]
+    """`text` in parts that end with a space; what is in brackets stays together."""
+    words, depth = [""], 0
     for char in text:
         words[-1] += char
-        if char in " \n":
+        depth += (char == "[") - (char == "]")
+        if char == " " and depth == 0:
             words.append("")
-    return [w for w in words if w]
+    return words
 
 
 def _quoted(text: str) -> str:
@@ -64,24 +64,27 @@ def _quoted(text: str) -> str:
 
 def c_raw(text: str, tag: str = "") -> str:
     """A raw C++ string literal, whose lines stand in the file as they are."""
-    while f"){tag}\"" in text:
+    while f'){tag}"' in text:
         tag += "x"
     return f'R"{tag}({text}){tag}"'
 
 
-def wrap(items: list[str] | tuple[str, ...], first: int, indent: int, width: int = 100) -> str:
-    """Items separated by commas, in lines of at most `width`.
+def wrap(items: Iterable[str], first: int, indent: int, last: int = 2) -> str:
+    """Items separated by commas, in lines of at most 100 columns.
 
     Args:
-        first: columns already taken on the first line.
-        indent: columns before the others.
+        first: columns taken before the first item.
+        indent: columns before the other lines.
+        last: columns that follow the last item.
     """
-    lines, used = [""], first
-    for i, item in enumerate(items):
-        piece = item + ("," if i + 1 < len(items) else "")
-        if lines[-1] and used + 1 + len(piece) > width - 2:
-            lines.append("")
-            used = indent
-        lines[-1] += (" " if lines[-1] else "") + piece
-        used += 1 + len(piece)
-    return f"\n{' ' * indent}".join(lines)
+    words = list(items)
+    words[:-1] = [f"{word}," for word in words[:-1]]
+    text, column = "", first
+    for i, word in enumerate(words):
+        room = 100 - (last if i + 1 == len(words) else 0)
+        if i and column + 1 + len(word) > room:
+            text, column = f"{text}\n{' ' * indent}", indent
+        elif i:
+            text, column = f"{text} ", column + 1
+        text, column = text + word, column + len(word)
+    return text

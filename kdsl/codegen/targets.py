@@ -68,8 +68,9 @@ COMMON_FLAGS = (
     "-U_FORTIFY_SOURCE",
 )
 
-#: The host side is run once a call: small and quick to compile.
-HOST_FLAGS = ("-O1",)
+#: The host side runs once a call: what -O1 would add there costs more than it brings (0.7 s to
+#: compile for 0.4).
+HOST_FLAGS = ("-Og",)
 
 #: Kernels: what is contracted is written so, and nothing asks for errno or traps.
 KERNEL_FLAGS = ("-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
@@ -77,13 +78,16 @@ KERNEL_FLAGS = ("-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-ma
 #: One library that any process may load and never unloads.
 LINK_FLAGS = (
     "-shared",
-    "-nostdlib++",
+    "-nodefaultlibs",
     "-Wl,-z,nodelete",
     "-Wl,-z,relro",
     "-Wl,--as-needed",
     "-Wl,--build-id=none",
     "-Wl,-Bsymbolic",
 )
+
+#: libgcc is the static one: a few helpers that the compiler itself calls.
+LIBRARIES = ("-lc", "-lgcc")
 
 
 def architecture() -> str:
@@ -168,6 +172,6 @@ def _find_compiler(asked: str | None, path: str) -> Compiler:
     if asked:
         raise BuildError(f"no C++ compiler: CXX is {asked!r}, which is not on PATH ({path})")
     raise BuildError(
-        f"no C++ compiler: CXX is not set, and none of {', '.join(candidates)} is on PATH ({path}); "
-        "install one (e.g. the package g++) or set CXX"
+        f"no C++ compiler: CXX is not set, and none of {', '.join(candidates)} is on PATH "
+        f"({path}); install one (e.g. the package g++) or set CXX"
     )

@@ -39,20 +39,20 @@ class ArgReader {
 
   /// A number or bool. `type` is its name in the signature.
   template <class T>
-  T scalar(int index, const char* name, const char* type) {
+  KDSL_NOINLINE T scalar(int index, const char* name, const char* type) {
     T value = {};
     if (ok_) read((*this)[index], index, name, type, value);
     return value;
   }
   /// The same; None and a dropped argument mean `otherwise`.
   template <class T>
-  T scalar(int index, const char* name, const char* type, T otherwise) {
+  KDSL_NOINLINE T scalar(int index, const char* name, const char* type, T otherwise) {
     if ((*this)[index].type_index == kTVMFFINone) return otherwise;
     return scalar<T>(index, name, type);
   }
 
   /// An integer argument is also the size of a dim.
-  void bind(Dim& dim, int index, i64 value) {
+  KDSL_NOINLINE void bind(Dim& dim, int index, i64 value) {
     if (!ok_) return;
     if (value < 0 || (dim.is_bound() && dim.value != value)) {
       Text text;

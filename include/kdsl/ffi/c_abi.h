@@ -1,8 +1,8 @@
 // kdsl/ffi/c_abi.h: the published C ABI of TVM FFI: values, objects and the packed call; data only.
 //
 // C11 and C++17. Names and layouts are those of apache/tvm-ffi 0.1; nothing here is a symbol to
-// link. A packed function reads borrowed `args`, writes an owned value to `result` (whose type_index
-// the caller has set to None) and returns 0, or returns -1 after raising.
+// link. A packed function reads borrowed `args`, writes an owned value to `result` (whose
+// type_index the caller has set to None) and returns 0, or returns -1 after raising.
 #pragma once
 
 #include <kdsl/ffi/dlpack.h>

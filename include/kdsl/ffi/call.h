@@ -10,10 +10,15 @@ namespace kdsl {
 class Call : public ArgReader {
  public:
   using ArgReader::ArgReader;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() {
+    if (made_count_ || copies_) drop();
+  }
 
   /// The size that an expression in an annotation gives: checked where an input has it, and the
   /// size of outputs.
-  void computed(Dim& dim, i64 value) {
+  KDSL_NOINLINE void computed(Dim& dim, i64 value) {
     if (!ok()) return;
     const bool agrees = !dim.is_bound() || dim.value == value;
     const View* origin = dim.origin;
@@ -28,7 +33,7 @@ class Call : public ArgReader {
 
   /// After all arguments are read: outputs given or omitted together, none of them over another
   /// tensor; omitted ones made, and rows without gaps for the kernel. False after raising.
-  bool prepare() {
+  KDSL_NOINLINE bool prepare() {
     if (!ok()) return false;
     const View* given = nullptr;
     const View* omitted = nullptr;
@@ -40,15 +45,16 @@ class Call : public ArgReader {
     }
     if (given && omitted) return half_omitted(*omitted);
     for (View* view = views_; view; view = view->next_) {
-      if (!view->given_ ? !make(*view, device) : has_gaps(*view) && !close_gaps(*view)) return false;
+      if (!view->given_ ? !make(*view, device) : has_gaps(*view) && !close_gaps(*view))
+        return false;
     }
     return true;
   }
 
   /// Run the phases of the kernel for this CPU in order, then hand the outputs over. `scratch` is
   /// the field of `args` that takes the call's scratch block.
-  int run(const Kernel* const* variants, int variant, const void* args, void*& scratch,
-          TVMFFIAny* result) {
+  KDSL_NOINLINE int run(const Kernel* const* variants, int variant, const void* args,
+                        void*& scratch, TVMFFIAny* result) {
     if (variant < 0) return no_variant();
     const Kernel& kernel = *variants[variant];
     const i64 bytes = kernel.scratch ? kernel.scratch(args) : 0;
@@ -61,8 +67,8 @@ class Call : public ArgReader {
       if (!run_phase(kernel.phases[i], args)) return out_of_memory();
     }
     for (View* view = views_; view; view = view->next_) {
-      if (view->temporary_ && view->role_ != View::kInput) {
-        move(*view, view->original_, given_strides(*view), view->data_, view->strides_);
+      if (view->original_ && view->role_ != View::kInput) {
+        move(*view, {view->original_, given_strides(*view)}, {view->data_, view->strides_});
       }
     }
     return hand_over(result);
@@ -70,8 +76,9 @@ class Call : public ArgReader {
 
  private:
   static constexpr int kMaxOutputs = 64;
+  struct Copy;
 
-  bool is_separate(const View& output) {
+  KDSL_NOINLINE bool is_separate(const View& output) {
     for (View* other = views_; other; other = other->next_) {
       if (other == &output || !other->given_) continue;
       // Two outputs meet here twice; the later one of them speaks.
@@ -119,12 +126,12 @@ class Call : public ArgReader {
     return fail("MemoryError", text << signature() << ": no memory for temporary values");
   }
 
-  bool make(View& view, DLDevice device) {
+  KDSL_NOINLINE bool make(View& view, DLDevice device) {
     DLTensor prototype = {nullptr, device, view.ndim_, view.dtype(), view.sizes_, nullptr, 0};
-    view.made_ = allocate(prototype);
-    if (!view.made_) return failed() == 0;
-    const DLTensor& tensor = view.made_->tensor;
-    view.data_ = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    KdslTensorObject* made = made_count_ < kMaxOutputs ? allocate(prototype) : nullptr;
+    if (!made) return failed() == 0;
+    made_[made_count_++] = made;
+    view.data_ = static_cast<char*>(made->tensor.data) + made->tensor.byte_offset;
     compact_strides(view);
     return true;
   }
@@ -143,17 +150,19 @@ class Call : public ArgReader {
     return last >= 0 && view.sizes_[last] > 1 && view.strides_[last] != 1 && !view.empty_;
   }
 
-  bool close_gaps(View& view) {
+  KDSL_COLD bool close_gaps(View& view) {
     i64 bytes = view.element_bytes();
     for (int i = 0; i < view.ndim_; ++i) bytes *= view.sizes_[i];
-    view.temporary_ = kdsl_malloc(bytes + Arena::kAlign);
-    if (!view.temporary_) return out_of_memory() == 0;
-    const auto address = reinterpret_cast<uintptr_t>(view.temporary_);
+    auto* copy = static_cast<Copy*>(kdsl_malloc(sizeof(Copy) + bytes + Arena::kAlign));
+    if (!copy) return out_of_memory() == 0;
+    copy->next = copies_;
+    copies_ = copy;
+    const auto address = reinterpret_cast<uintptr_t>(copy + 1);
     view.original_ = view.data_;
     view.data_ = reinterpret_cast<char*>((address + Arena::kAlign - 1) & ~(Arena::kAlign - 1));
     compact_strides(view);
     // Outputs too: what the kernel does not write keeps its value.
-    move(view, view.data_, view.strides_, view.original_, given_strides(view));
+    move(view, {view.data_, view.strides_}, {view.original_, given_strides(view)});
     return true;
   }
 
@@ -161,33 +170,46 @@ class Call : public ArgReader {
     return View::tensor_of((*this)[view.index_])->strides;
   }
 
-  static void move(const View& view, void* to, const i64* to_strides, const void* from,
-                   const i64* from_strides) {
-    copy_elements(view.element_bytes(), to, to_strides, from, from_strides, view.sizes_,
-                  view.ndim_);
+  static void move(const View& view, const Strided& to, const Strided& from) {
+    copy_elements(view.element_bytes(), to, from, view.sizes_, view.ndim_);
   }
 
   /// Nothing for outputs that were given, a Tensor for one that was made, an Array for several.
-  int hand_over(TVMFFIAny* result) {
-    KdslTensorObject* made[kMaxOutputs];
-    int first = kMaxOutputs;
-    for (View* view = views_; view; view = view->next_) {
-      if (view->made_) made[--first] = view->made_;
-    }
-    const int count = kMaxOutputs - first;
+  KDSL_NOINLINE int hand_over(TVMFFIAny* result) {
     TVMFFIObject* object = nullptr;
-    if (count == 1) object = &made[first]->head;
-    if (count > 1) {
-      KdslArrayObject* array = new_array(made + first, count);
+    if (made_count_ == 1) object = &made_[0]->head;
+    if (made_count_ > 1) {
+      // Views are listed from the last to the first, and so are the tensors made for them.
+      KdslTensorObject* ordered[kMaxOutputs];
+      for (int i = 0; i < made_count_; ++i) ordered[i] = made_[made_count_ - 1 - i];
+      KdslArrayObject* array = new_array(ordered, made_count_);
       if (!array) return out_of_memory();
       object = &array->head;
     }
-    for (View* view = views_; view; view = view->next_) view->made_ = nullptr;
+    made_count_ = 0;
     result->type_index = object ? object->type_index : static_cast<int32_t>(kTVMFFINone);
     result->zero_padding = 0;
     result->v_obj = object;
     return 0;
   }
+
+  KDSL_NOINLINE void drop() {
+    while (made_count_ > 0) release(&made_[--made_count_]->head);
+    while (copies_) {
+      Copy* copy = copies_;
+      copies_ = copy->next;
+      kdsl_free(copy);
+    }
+  }
+
+  /// Head of a block that holds the copy of a tensor with gaps.
+  struct Copy {
+    Copy* next;
+  };
+  /// Tensors made for outputs, until they are handed over.
+  KdslTensorObject* made_[kMaxOutputs];
+  int made_count_ = 0;
+  Copy* copies_ = nullptr;
 };
 
 }  // namespace kdsl

@@ -110,9 +110,10 @@ typedef struct DLManagedTensorVersioned {
 // ---- The exchange table: what a framework's tensor type offers as `__dlpack_c_exchange_api__`.
 // Each function returns 0, or -1 with a Python error set (the allocator: with SetError called).
 
-typedef int (*DLPackManagedTensorAllocator)(
-    DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
-    void (*SetError)(void* error_ctx, const char* kind, const char* message));
+typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out,
+                                            void* error_ctx,
+                                            void (*SetError)(void* error_ctx, const char* kind,
+                                                             const char* message));
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void* py_object,
                                                      DLManagedTensorVersioned** out);
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned* tensor,

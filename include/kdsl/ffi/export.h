@@ -28,16 +28,16 @@ struct StaticString {
 }  // namespace kdsl
 
 /// `function(const TVMFFIAny* args, int32_t count, TVMFFIAny* result)` becomes the packed `name`.
-#define KDSL_EXPORT_FUNC(name, function)                                          \
-  KDSL_EXPORT int __tvm_ffi_##name(void*, const TVMFFIAny* args, int32_t count,   \
-                                   TVMFFIAny* result) {                           \
-    return function(args, count, result);                                         \
+#define KDSL_EXPORT_FUNC(name, function)                                        \
+  KDSL_EXPORT int __tvm_ffi_##name(void*, const TVMFFIAny* args, int32_t count, \
+                                   TVMFFIAny* result) {                         \
+    return function(args, count, result);                                       \
   }
 
-#define KDSL_EXPORT_TEXT_(symbol, text)                                           \
-  KDSL_EXPORT int symbol(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {   \
-    static kdsl::StaticString string(text, sizeof(text) - 1);          \
-    return string.give(result);                                                   \
+#define KDSL_EXPORT_TEXT_(symbol, text)                                         \
+  KDSL_EXPORT int symbol(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) { \
+    static kdsl::StaticString string(text, sizeof(text) - 1);                   \
+    return string.give(result);                                                 \
   }
 
 /// What the function is, as JSON.
@@ -46,12 +46,12 @@ struct StaticString {
 #define KDSL_EXPORT_DOC(name, text) KDSL_EXPORT_TEXT_(__tvm_ffi__doc_##name, text)
 
 /// Once in a module: its functions, one a line, and what a loader and a C host look for.
-#define KDSL_MODULE(functions)                                                            \
-  extern "C" {                                                                            \
-  __attribute__((visibility("default"))) extern const char __kdsl_functions[];            \
-  const char __kdsl_functions[] = functions;                                              \
-  const KdslRuntime* __kdsl_rt = nullptr;                                                 \
-  __attribute__((visibility("default"))) const char* __kdsl_last_error(void) {            \
-    return kdsl::last_error();                                                            \
-  }                                                                                       \
+#define KDSL_MODULE(functions)                                                 \
+  extern "C" {                                                                 \
+  __attribute__((visibility("default"))) extern const char __kdsl_functions[]; \
+  const char __kdsl_functions[] = functions;                                   \
+  const KdslRuntime* __kdsl_rt = nullptr;                                      \
+  __attribute__((visibility("default"))) const char* __kdsl_last_error(void) { \
+    return kdsl::last_error();                                                 \
+  }                                                                            \
   }

@@ -67,7 +67,7 @@ class OverlapSearch {
   static constexpr int kMaxTerms = 2 * Region::kMaxDims;
   static constexpr int kMaxSteps = 20000;
 
-  void add(i64 step, i64 count) {
+  KDSL_COLD void add(i64 step, i64 count) {
     if (step == 0 || count == 0) return;
     const i64 low = step < 0 ? -count : 0, high = step < 0 ? 0 : count;
     step = step < 0 ? -step : step;
@@ -88,7 +88,7 @@ class OverlapSearch {
 
   static i64 floor_div(i64 a, i64 b) { return a / b - (a % b < 0); }
 
-  bool search(int term, i64 from, i64 to) {
+  KDSL_COLD bool search(int term, i64 from, i64 to) {
     if (++steps_ > kMaxSteps) return true;
     if (term == terms_) return from <= 0 && 0 <= to;
     i64 least = 0, most = 0;
@@ -120,7 +120,7 @@ inline bool overlap(const Region& a, const Region& b) {
 }
 
 /// Whether two elements of one view share a byte, as with stride 0.
-inline bool overlaps_itself(const Region& view) {
+KDSL_NOINLINE inline bool overlaps_itself(const Region& view) {
   // Axes that nest cannot: each steps over all that the smaller ones reach. Sorting few numbers.
   i64 step[Region::kMaxDims], count[Region::kMaxDims];
   int terms = 0;

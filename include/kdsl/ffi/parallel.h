@@ -91,7 +91,7 @@ inline int usable_cpus() {
 }
 
 /// How many threads a call is to use: KDSL_NUM_THREADS, else OpenMP's number, else all CPUs.
-inline int thread_count(const Gomp& gomp) {
+KDSL_NOINLINE inline int thread_count(const Gomp& gomp) {
   // Plain variables: a guarded static would need the C++ library. A race computes the same twice.
   static int asked = -1, cpus = 0;
   if (asked < 0) asked = number_in_environment("KDSL_NUM_THREADS");
@@ -103,8 +103,9 @@ inline int thread_count(const Gomp& gomp) {
 
 /// Call body(ctx, begin, end) over disjoint parts of [0, tasks), on several threads where that can
 /// be; returns when all are done.
-inline void parallel_for(i64 tasks, void (*body)(void* ctx, int64_t begin, int64_t end),
-                         void* ctx) {
+KDSL_NOINLINE inline void parallel_for(i64 tasks,
+                                       void (*body)(void* ctx, int64_t begin, int64_t end),
+                                       void* ctx) {
   if (tasks <= 0) return;
   if (tasks == 1) return body(ctx, 0, 1);
   if (__kdsl_rt && __kdsl_rt->parallel_for) return __kdsl_rt->parallel_for(tasks, body, ctx);
@@ -123,7 +124,7 @@ inline void parallel_for(i64 tasks, void (*body)(void* ctx, int64_t begin, int64
 }
 
 /// Run one phase of a kernel; false when a thread found no memory for its arena.
-inline bool run_phase(const Phase& phase, const void* args) {
+KDSL_NOINLINE inline bool run_phase(const Phase& phase, const void* args) {
   struct Context {
     const Phase& phase;
     const void* args;

@@ -42,7 +42,7 @@ class Pool {
  public:
   /// The pool of this process, started at its first use; null when there can be none. A child of
   /// fork has none of its parent's threads and gets a pool of its own.
-  static Pool* get(int threads) {
+  __attribute__((noinline)) static Pool* get(int threads) {
     const int process = kdsl_getpid();
     Pool* pool = __atomic_load_n(&current_, __ATOMIC_ACQUIRE);
     if (pool && pool->process_ == process) return pool;
@@ -60,7 +60,7 @@ class Pool {
   }
 
   /// Run all tasks; false, nothing done, when another call has the threads.
-  bool run(Tasks& tasks) {
+  __attribute__((noinline)) bool run(Tasks& tasks) {
     if (__atomic_exchange_n(&taken_, 1, __ATOMIC_ACQUIRE)) return false;
     tasks_ = &tasks;
     const uint32_t round = __atomic_add_fetch(&round_, 1, __ATOMIC_SEQ_CST);
@@ -91,7 +91,7 @@ class Pool {
     return kdsl_syscall(kFutex, word, what, value, nullptr, nullptr, 0);
   }
 
-  void start(int workers) {
+  __attribute__((noinline)) void start(int workers) {
     using Create = int(unsigned long*, const void*, void* (*)(void*), void*);
     using Detach = int(unsigned long);
     // Looked up, not linked: before glibc 2.34 they are in libpthread, which may be absent.

@@ -22,8 +22,8 @@ typedef struct KdslRuntime {
   void (*raise)(const char* kind, const char* message);
   /// The stream on which work for a device is to be queued now.
   void* (*stream)(int32_t device_type, int32_t device_id);
-  /// A new Tensor object (one reference, of the caller's framework) with the dtype, device and shape
-  /// of `prototype`. Returns 0, or -1 with the reason raised.
+  /// A new Tensor object (one reference, of the caller's framework) with the dtype, device and
+  /// shape of `prototype`. Returns 0, or -1 with the reason raised.
   int (*alloc_tensor)(const DLTensor* prototype, void** out_tensor_object);
   /// Runs body(ctx, begin, end) over disjoint parts of [0, tasks), on the threads of the process;
   /// returns when all are done. NULL: the module finds threads itself.

@@ -62,7 +62,8 @@ inline KdslTensorObject* new_tensor(const DLTensor& prototype) {
   return object;
 }
 
-/// A Tensor from the allocator of libtvm_ffi, if it is there and has one; else null, nothing raised.
+/// A Tensor from the allocator of libtvm_ffi, if it is there and has one; else null, nothing
+/// raised.
 KDSL_COLD inline KdslTensorObject* new_tvm_ffi_tensor(DLTensor prototype) {
   using Alloc = int(DLTensor*, TVMFFIObjectHandle*);
   using MoveError = void(TVMFFIObjectHandle*);

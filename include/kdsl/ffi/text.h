@@ -5,6 +5,8 @@
 #include <kdsl/ffi/libc.h>
 
 #define KDSL_COLD __attribute__((cold, noinline))
+// Shared by all functions of a module: compiled once, and a call costs nothing next to its work.
+#define KDSL_NOINLINE __attribute__((noinline))
 
 namespace kdsl {
 
@@ -103,11 +105,20 @@ KDSL_COLD inline Text& operator<<(Text& text, DLDataType dtype) {
 /// " on cuda:0"; nothing for the CPU.
 KDSL_COLD inline Text& operator<<(Text& text, DLDevice device) {
   switch (device.device_type) {
-    case kDLCPU: return text;
-    case kDLCUDA: text << " on cuda:"; break;
-    case kDLROCM: text << " on rocm:"; break;
-    case kDLMetal: text << " on mps:"; break;
-    default: text << " on device type " << static_cast<int>(device.device_type) << ":"; break;
+    case kDLCPU:
+      return text;
+    case kDLCUDA:
+      text << " on cuda:";
+      break;
+    case kDLROCM:
+      text << " on rocm:";
+      break;
+    case kDLMetal:
+      text << " on mps:";
+      break;
+    default:
+      text << " on device type " << static_cast<int>(device.device_type) << ":";
+      break;
   }
   return text << static_cast<int>(device.device_id);
 }
@@ -124,29 +135,47 @@ KDSL_COLD inline Text& operator<<(Text& text, const DLTensor& tensor) {
 /// What a caller passed: "f32[2, 8]", "None", "int 3", "str".
 KDSL_COLD inline Text& operator<<(Text& text, const TVMFFIAny& value) {
   switch (value.type_index) {
-    case kTVMFFINone: return text << "None";
-    case kTVMFFIInt: return text << "int " << static_cast<long>(value.v_int64);
-    case kTVMFFIBool: return text << "bool " << (value.v_int64 != 0);
-    case kTVMFFIFloat: return text << "float " << value.v_float64;
-    case kTVMFFIOpaquePtr: return text << "a pointer";
-    case kTVMFFIDataType: return text << "dtype " << value.v_dtype;
-    case kTVMFFIDevice: return text << "a device";
+    case kTVMFFINone:
+      return text << "None";
+    case kTVMFFIInt:
+      return text << "int " << static_cast<long>(value.v_int64);
+    case kTVMFFIBool:
+      return text << "bool " << (value.v_int64 != 0);
+    case kTVMFFIFloat:
+      return text << "float " << value.v_float64;
+    case kTVMFFIOpaquePtr:
+      return text << "a pointer";
+    case kTVMFFIDataType:
+      return text << "dtype " << value.v_dtype;
+    case kTVMFFIDevice:
+      return text << "a device";
     case kTVMFFIRawStr:
     case kTVMFFISmallStr:
-    case kTVMFFIStr: return text << "str";
+    case kTVMFFIStr:
+      return text << "str";
     case kTVMFFIByteArrayPtr:
     case kTVMFFISmallBytes:
-    case kTVMFFIBytes: return text << "bytes";
-    case kTVMFFIDLTensorPtr: return text << *static_cast<const DLTensor*>(value.v_ptr);
-    case kTVMFFITensor: return text << reinterpret_cast<KdslTensorObject*>(value.v_obj)->tensor;
-    case kTVMFFIFunction: return text << "a function";
-    case kTVMFFIShape: return text << "a shape";
-    case kTVMFFIArray: return text << "an array";
-    case kTVMFFIList: return text << "a list";
+    case kTVMFFIBytes:
+      return text << "bytes";
+    case kTVMFFIDLTensorPtr:
+      return text << *static_cast<const DLTensor*>(value.v_ptr);
+    case kTVMFFITensor:
+      return text << reinterpret_cast<KdslTensorObject*>(value.v_obj)->tensor;
+    case kTVMFFIFunction:
+      return text << "a function";
+    case kTVMFFIShape:
+      return text << "a shape";
+    case kTVMFFIArray:
+      return text << "an array";
+    case kTVMFFIList:
+      return text << "a list";
     case kTVMFFIMap:
-    case kTVMFFIDict: return text << "a map";
-    case kTVMFFIModule: return text << "a module";
-    default: return text << "an object";
+    case kTVMFFIDict:
+      return text << "a map";
+    case kTVMFFIModule:
+      return text << "a module";
+    default:
+      return text << "an object";
   }
 }
 

@@ -15,10 +15,6 @@ class View {
 
   View(const View&) = delete;
   View& operator=(const View&) = delete;
-  ~View() {
-    if (made_) release(&made_->head);
-    if (temporary_) kdsl_free(temporary_);
-  }
 
   /// This output may be the very same view as `input`: the kernel reads each element of it before
   /// it writes that element, and never after.
@@ -36,15 +32,26 @@ class View {
   }
 
  protected:
-  template <class... Extents>
-  View(ArgReader& args, int index, const char* name, Role role, ElementType type,
-       Extents&&... shape)
-      : args_(args), next_(args.views_), name_(name), index_(index), role_(role), type_(type),
-        ndim_(sizeof...(shape)), extents_{Extent(shape)...} {
-    static_assert(sizeof...(shape) <= kMaxDims, "a tensor has 8 axes at most");
+  KDSL_NOINLINE View(ArgReader& args, int index, const char* name, Role role, ElementType type,
+                     const Extent* shape, int ndim)
+      : args_(args),
+        next_(args.views_),
+        name_(name),
+        index_(index),
+        role_(role),
+        type_(type),
+        ndim_(ndim) {
     args.views_ = this;
+    for (int i = 0; i < ndim; ++i) extents_[i] = shape[i];
     if (args.ok()) bind(args[index]);
   }
+
+  /// The extents of a shape as an array; one more, so that there is one of an empty shape.
+  template <class... Extents>
+  struct Shape {
+    static_assert(sizeof...(Extents) <= kMaxDims, "a tensor has 8 axes at most");
+    Extent extents[sizeof...(Extents) + 1];
+  };
 
  private:
   friend class Call;
@@ -89,7 +96,7 @@ class View {
     return true;
   }
 
-  void check_memory() {
+  KDSL_NOINLINE void check_memory() {
     if (!static_cast<const void*>(data_)) return bad_memory("the data pointer is null");
     const auto address = reinterpret_cast<uintptr_t>(data_);
     if (address % element_bytes() != 0) {
@@ -147,14 +154,17 @@ class View {
 
   static const DLTensor* tensor_of(const TVMFFIAny& arg) {
     switch (arg.type_index) {
-      case kTVMFFIDLTensorPtr: return static_cast<const DLTensor*>(arg.v_ptr);
-      case kTVMFFITensor: return &reinterpret_cast<const KdslTensorObject*>(arg.v_obj)->tensor;
+      case kTVMFFIDLTensorPtr:
+        return static_cast<const DLTensor*>(arg.v_ptr);
+      case kTVMFFITensor:
+        return &reinterpret_cast<const KdslTensorObject*>(arg.v_obj)->tensor;
       case kTVMFFIObjectRValueRef: {
         const auto* object = *static_cast<TVMFFIObject**>(arg.v_ptr);
         if (!object || object->type_index != kTVMFFITensor) return nullptr;
         return &reinterpret_cast<const KdslTensorObject*>(object)->tensor;
       }
-      default: return nullptr;
+      default:
+        return nullptr;
     }
   }
 
@@ -191,12 +201,9 @@ class View {
   uint64_t replaces_ = 0;
   DLDevice device_ = {kDLCPU, 0};
   char* data_ = nullptr;
-  /// The copy without gaps at which `data_` then points, and what it is a copy of.
-  void* temporary_ = nullptr;
+  /// The caller's memory, where `data_` is a copy of it without gaps.
   char* original_ = nullptr;
-  /// The tensor made for an omitted output.
-  KdslTensorObject* made_ = nullptr;
-  Extent extents_[kMaxDims + 1];
+  Extent extents_[kMaxDims];
   int64_t sizes_[kMaxDims];
   i64 strides_[kMaxDims];
 };
@@ -206,7 +213,8 @@ class Input : public View {
  public:
   template <class... Extents>
   Input(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
-      : View(args, index, name, kInput, type, shape...) {}
+      : View(args, index, name, kInput, type, Shape<Extents...>{{shape...}}.extents,
+             sizeof...(shape)) {}
 };
 
 /// A tensor that the kernel changes.
@@ -214,7 +222,8 @@ class InOut : public View {
  public:
   template <class... Extents>
   InOut(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
-      : View(args, index, name, kInOut, type, shape...) {}
+      : View(args, index, name, kInOut, type, Shape<Extents...>{{shape...}}.extents,
+             sizeof...(shape)) {}
 };
 
 /// A tensor that the kernel writes; the call makes it where the caller gives none.
@@ -222,7 +231,8 @@ class Output : public View {
  public:
   template <class... Extents>
   Output(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
-      : View(args, index, name, kOutput, type, shape...) {}
+      : View(args, index, name, kOutput, type, Shape<Extents...>{{shape...}}.extents,
+             sizeof...(shape)) {}
 };
 
 }  // namespace kdsl
