@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from kdsl.codegen import cpu
-from kdsl.codegen.context import HostModule, KernelUnit
+from kdsl.codegen.context import Compiled, KernelUnit
+from kdsl.codegen.cpu.source import kernel_source
 from kdsl.codegen.host import host_module
 from kdsl.codegen.render import render
 from kdsl.codegen.targets import Variant
+from kdsl.errors import InternalError
+from kdsl.passes.cpu.plan import Plan
 
 
 def module_sources(
-    name: str, kernels: Iterable[KernelUnit], variants: Sequence[Variant]
+    name: str, kernels: Sequence[KernelUnit], variants: Sequence[Variant]
 ) -> dict[str, str]:
     """The files of a module by name: host side, the header between, the kernels.
 
@@ -23,24 +25,31 @@ def module_sources(
     Raises:
         InternalError: a plan holds what generated code cannot say.
     """
-    units = tuple(kernels)
+    plans = [(unit.name, _plan(s)) for unit in kernels for s in unit.specialisations]
+    origin = ", ".join(dict.fromkeys(unit.origin for unit in kernels))
     return {
-        **host_sources(name, units, variants),
-        f"{name}_cpu.cc": cpu.module_text(name, units),
+        **host_sources(name, kernels, variants),
+        f"{name}_cpu.cc": kernel_source(name, origin, plans),
     }
 
 
 def host_sources(
-    name: str, kernels: Iterable[KernelUnit], variants: Sequence[Variant]
+    name: str, kernels: Sequence[KernelUnit], variants: Sequence[Variant]
 ) -> dict[str, str]:
     """The files of a module but for its kernels."""
-    module: HostModule = host_module(name, kernels, variants)
+    module = host_module(name, kernels, variants)
     return {
         f"{name}.cc": render("host/module.cc.j2", m=module),
         f"{name}.h": render("host/module.h.j2", m=module),
     }
 
 
-def public_header(name: str, kernels: Iterable[KernelUnit]) -> str:
+def public_header(name: str, kernels: Sequence[KernelUnit]) -> str:
     """The C header that goes beside an exported library."""
     return render("host/public.h.j2", m=host_module(name, kernels, ()))
+
+
+def _plan(compiled: Compiled) -> Plan:
+    if compiled.plan is None:
+        raise InternalError(f"module_sources: {compiled.func.name} has no plan")
+    return compiled.plan
