@@ -43,10 +43,10 @@ clean:  ## remove .venv and what building left
 $(DEPS): requirements-dev.txt tools/find_python.sh
 	@python=$$(sh tools/find_python.sh) && { test -x $(BIN)/python || "$$python" -m venv $(VENV); }
 	@echo "installing requirements-dev.txt into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
 $(KDSL): $(DEPS) pyproject.toml setup.py $(wildcard kdsl/runtime/csrc/*) $(wildcard include/kdsl/ffi/*)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	    --no-build-isolation --no-deps --editable .
 	@touch $@
