@@ -38,7 +38,7 @@ static inline KDSL_INLINE void dot_block(i64 r, i64 l, i64 rows, i64 depth, cons
     KDSL_UNROLL for (int j = 0; j < V; j++) x[j] = ld(b + k * b_k + j * W, n);
     KDSL_UNROLL for (int i = 0; i < R; i++) {
       const Vec<float> y = splat(get(row[i] + k * a_k));
-      KDSL_UNROLL for (int j = 0; j < V; j++) c[i][j] += y * x[j];
+      KDSL_UNROLL for (int j = 0; j < V; j++) c[i][j] = fma(y, x[j], c[i][j]);
     }
   }
   KDSL_UNROLL for (int i = 0; i < R; i++) {
@@ -70,6 +70,20 @@ static inline KDSL_INLINE void dot(i64 rows, i64 lanes, i64 depth, const A* a, i
     for (i64 r = 0; r < rows; r += R)
       dot_block<R, 1, true>(r, l, rows, depth, a, a_row, a_k, b, b_k, Some{lanes - l}, init, out);
 }
+
+/// A product that starts from nothing.
+struct Zero {
+  template <class L>
+  KDSL_INLINE Vec<float> operator()(i64, i64, L) const { return Vec<float>{}; }
+};
+/// A product that is kept as it is: in `to`, rows `pitch` apart.
+struct Into {
+  float* to;
+  i64 pitch;
+  template <class L>
+  KDSL_INLINE void operator()(i64 r, i64 l, Vec<float> x, L) const { st(to + r * pitch + l, x); }
+};
+static inline KDSL_INLINE Into into(float* to, i64 pitch) { return {to, pitch}; }
 
 /// W x W elements, in registers: lane j of row i becomes lane i of row j.
 static inline KDSL_INLINE void transpose(Vec<float> (&r)[W]) {

@@ -5,15 +5,38 @@
 
 namespace kdsl {
 
+/// Slices of `size` in n.
+constexpr i64 tiles(i64 n, i64 size) { return (n + size - 1) / size; }
+
+/// Bytes of n elements in an arena, whole cache lines.
+template <class T>
+constexpr i64 room(i64 n) {
+  return (n * (i64)sizeof(T) + 63) & ~63L;
+}
+template <class T>
+static inline T* take(char*& arena, i64 n) {
+  T* p = (T*)arena;
+  arena += room<T>(n);
+  return p;
+}
+
 /// How many vectors of a tile of `lanes` (a multiple of 16) a loop keeps in registers at once.
 constexpr int unroll(i64 lanes) {
   const i64 v = lanes / W;
   return v % 3 == 0 ? 3 : v % 4 == 0 ? 4 : v % 2 == 0 ? 2 : 1;
 }
 
-/// f(lane, u, real): lanes [0, n), U vectors a turn, `u` says which; `real` is All or, last, Some.
+/// f(lane, real): lanes [0, n) vector by vector; `real` is All or, for the last, Some.
+template <class F>
+static inline KDSL_INLINE void each_vector(i64 n, F f) {
+  i64 l = 0;
+  for (; l + W <= n; l += W) f(l, All{});
+  if (l < n) f(l, Some{n - l});
+}
+
+/// f(lane, u, real): the same, U vectors a turn; `u` says which of them this is.
 template <int U, class F>
-static inline KDSL_INLINE void each_lane(i64 n, F f) {
+static inline KDSL_INLINE void each_turn(i64 n, F f) {
   i64 l = 0;
   for (; l + U * W <= n; l += U * W)
     KDSL_UNROLL for (int u = 0; u < U; u++) f(l + u * W, u, All{});
@@ -22,13 +45,19 @@ static inline KDSL_INLINE void each_lane(i64 n, F f) {
 }
 
 /// x where the lane is real, else what leaves a reduction unchanged.
-template <class V>
-static inline KDSL_INLINE V keep(All, V x, V) {
+template <class V, class T>
+static inline KDSL_INLINE V keep(All, V x, T) {
   return x;
 }
-template <class V>
-static inline KDSL_INLINE V keep(Some n, V x, V neutral) {
-  return where(lanes(n), x, neutral);
+template <class V, class T>
+static inline KDSL_INLINE V keep(Some n, V x, T neutral) {
+  return where(lanes(n), x, splat_as<V>(neutral));
+}
+
+/// Every vector of an array becomes x in all lanes.
+template <class V, class T, int U>
+static inline KDSL_INLINE void fill(V (&v)[U], T x) {
+  KDSL_UNROLL for (int u = 0; u < U; u++) v[u] = splat_as<V>(x);
 }
 
 /// While it lives, subnormal numbers count as zero: they cost tens of cycles each.

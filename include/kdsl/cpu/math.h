@@ -8,15 +8,37 @@ namespace kdsl {
 // ---- integers: floor division and its remainder; a zero divisor gives 0
 
 template <class T>
+constexpr auto is_vector(int) -> decltype(T{}[0], true) {
+  return true;
+}
+template <class T>
+constexpr bool is_vector(long) {
+  return false;
+}
+template <class T>
 static inline KDSL_INLINE T floordiv(T a, T b) {
-  if (b == 0) return 0;
-  if (b == (T)-1) return (T)(0 - (unsigned long)a);  // the smallest number wraps
-  return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
+  if constexpr (is_vector<T>(0)) {
+    for (int i = 0; i < W; i++) {
+      const auto x = a[i], y = b[i];
+      a[i] = floordiv(x, y);
+    }
+    return a;
+  } else {
+    if (b == 0) return 0;
+    if (b == (T)-1) return (T)(0 - (u64)a);  // the smallest number wraps
+    return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
+  }
 }
 template <class T>
 static inline KDSL_INLINE T mod(T a, T b) {
-  return (T)(b == 0 ? 0 : a - floordiv(a, b) * b);
+  if constexpr (is_vector<T>(0)) {
+    return where(mask(b == 0), T{}, a - floordiv(a, b) * b);
+  } else {
+    return (T)(b == 0 ? 0 : a - floordiv(a, b) * b);
+  }
 }
+static inline i64 floordiv(i64 a, int b) { return floordiv<i64>(a, b); }
+static inline i64 mod(i64 a, int b) { return mod<i64>(a, b); }
 
 // ---- a NaN on either side of maximum or minimum survives
 
@@ -30,7 +52,23 @@ static inline KDSL_INLINE T minimum(T a, T b) {
   const T less = a < b ? a : b;
   return a != a ? a : less;
 }
-static inline KDSL_INLINE Vec<float> abs(Vec<float> x) {
+/// The other one where one is a NaN.
+template <class T>
+static inline KDSL_INLINE T fmax(T a, T b) {
+  const T greater = a > b ? a : b;
+  return a != a ? b : b != b ? a : greater;
+}
+template <class T>
+static inline KDSL_INLINE T fmin(T a, T b) {
+  const T less = a < b ? a : b;
+  return a != a ? b : b != b ? a : less;
+}
+template <class T>
+static inline KDSL_INLINE T abs(T x) {
+  return x < 0 ? -x : x;
+}
+template <>
+inline KDSL_INLINE Vec<float> abs(Vec<float> x) {
   return (Vec<float>)((Vec<i32>)x & 0x7fffffff);
 }
 static inline KDSL_INLINE Vec<float> sqrt(Vec<float> x) {
@@ -46,6 +84,26 @@ static inline KDSL_INLINE Vec<float> sqrt(Vec<float> x) {
 #endif
 }
 static inline KDSL_INLINE Vec<float> rsqrt(Vec<float> x) { return 1.0f / sqrt(x); }
+/// To the integer below, above, or the nearest even one; large numbers are integers already.
+static inline KDSL_INLINE Vec<float> round(Vec<float> x) {
+  const Vec<float> magic = (Vec<float>)(((Vec<i32>)x & (i32)0x80000000) | 0x4b000000);
+  const Vec<float> even = (Vec<float>)((Vec<i32>)((x + magic) - magic) |
+                                       ((Vec<i32>)x & (i32)0x80000000));
+  return abs(x) < 0x1p23f ? even : x;
+}
+static inline KDSL_INLINE Vec<float> floor(Vec<float> x) {
+  const Vec<float> even = round(x);
+  return even > x ? even - 1.0f : even;
+}
+static inline KDSL_INLINE Vec<float> ceil(Vec<float> x) { return -floor(-x); }
+
+static inline KDSL_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
+static inline KDSL_INLINE Vec<double> sqrt(Vec<double> x) {
+  KDSL_UNROLL for (int i = 0; i < W; i++) x[i] = __builtin_sqrt(x[i]);
+  return x;
+}
+static inline KDSL_INLINE Vec<double> rsqrt(Vec<double> x) { return 1.0 / sqrt(x); }
+static inline KDSL_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }
 
 /// The nearest integer of |x| < 2^22, as a float and as an integer.
 struct Rounded {
@@ -67,12 +125,12 @@ static inline KDSL_INLINE Vec<float> clamp(Vec<float> x, float low, float high) 
 }
 /// 2^f for f in [-1/2, 1/2]; minimax, relative error 1.9e-9 before rounding.
 static inline KDSL_INLINE Vec<float> exp2_fraction(Vec<float> f) {
-  Vec<float> p = f * 1.5345812e-4f + 1.33999314e-3f;
-  p = p * f + 9.61848896e-3f;
-  p = p * f + 5.55032878e-2f;
-  p = p * f + 2.40226469e-1f;
-  p = p * f + 6.93147206e-1f;
-  return p * f + 1.0f;
+  Vec<float> p = fma(f, splat(1.5345812e-4f), splat(1.33999314e-3f));
+  p = fma(p, f, splat(9.61848896e-3f));
+  p = fma(p, f, splat(5.55032878e-2f));
+  p = fma(p, f, splat(2.40226469e-1f));
+  p = fma(p, f, splat(6.93147206e-1f));
+  return fma(p, f, splat(1.0f));
 }
 static inline KDSL_INLINE Vec<float> exp2(Vec<float> x) {
   x = clamp(x, -200.0f, 200.0f);
@@ -83,7 +141,7 @@ static inline KDSL_INLINE Vec<float> exp2(Vec<float> x) {
 static inline KDSL_INLINE Vec<float> exp(Vec<float> x) {
   x = clamp(x, -140.0f, 140.0f);
   const Rounded n = nearest(x * 1.44269504f);
-  const Vec<float> r = (x - n.value * 0.693359375f) + n.value * 2.12194440e-4f;
+  const Vec<float> r = fma(n.value, splat(2.12194440e-4f), x - n.value * 0.693359375f);
   return scale(exp2_fraction(r * 1.44269504f), n.integer);
 }
 /// Splits x > 0 into m * 2^e with m in [sqrt(1/2), sqrt(2)).
@@ -130,8 +188,10 @@ static inline KDSL_INLINE Vec<float> tanh(Vec<float> x) {
 
 #define KDSL_SCALAR(f) \
   static inline KDSL_INLINE float f(float x) { return f(splat(x))[0]; }
-KDSL_SCALAR(abs)
 KDSL_SCALAR(sqrt)
+KDSL_SCALAR(round)
+KDSL_SCALAR(floor)
+KDSL_SCALAR(ceil)
 KDSL_SCALAR(rsqrt)
 KDSL_SCALAR(exp)
 KDSL_SCALAR(exp2)
@@ -158,6 +218,14 @@ struct Max {
 struct Min {
   template <class T>
   KDSL_INLINE T operator()(T a, T b) const { return minimum(a, b); }
+};
+struct Any {
+  template <class T>
+  KDSL_INLINE T operator()(T a, T b) const { return a | b; }
+};
+struct Every {
+  template <class T>
+  KDSL_INLINE T operator()(T a, T b) const { return a & b; }
 };
 
 template <class F, class T, int U>

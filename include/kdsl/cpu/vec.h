@@ -60,7 +60,16 @@ template <>
 inline KDSL_INLINE Vec<float> splat(float x) {
   return x + -Vec<float>{};  // adding -0.0 keeps the sign of a zero
 }
-static inline KDSL_INLINE Mask splat(bool x) { return splat<i32>(-(i32)x); }
+static inline KDSL_INLINE Mask every(bool x) { return splat<i32>(-(i32)x); }
+/// x in every lane of a V; true in a mask is -1.
+template <class V, class T>
+static inline KDSL_INLINE V splat_as(T x) {
+  return splat<decltype(V{}[0] + 0)>(x);
+}
+template <>
+inline KDSL_INLINE Mask splat_as<Mask>(bool x) {
+  return every(x);
+}
 
 template <class T>
 static inline KDSL_INLINE Vec<T> lane_numbers() {
@@ -84,6 +93,47 @@ template <class V>
 static inline KDSL_INLINE Mask mask(V v) {
   return __builtin_convertvector(v, Mask);
 }
+template <class To, class From>
+static inline KDSL_INLINE To saturate(From x) {
+  constexpr bool is_signed = (To)-1 < 0;
+  constexpr int bits = sizeof(To) * 8;
+  constexpr From top = (From)(is_signed ? 1ul << (bits - 2) : 1ul << (bits - 1)) * 2;  // 2^bits
+  constexpr To most = is_signed ? (To)~((u64)1 << (bits - 1)) : (To)~(To)0;
+  if (x != x) return 0;
+  if (x >= top) return most;
+  if (is_signed ? x < -top : x < 0) return is_signed ? (To)(-most - 1) : 0;
+  return (To)x;
+}
+/// Truncates; what does not fit becomes the nearest number that does, a NaN 0.
+template <class To>
+static inline KDSL_INLINE Vec<To> saturate(Vec<float> v) {
+  Vec<To> r{};
+  for (int i = 0; i < W; i++) r[i] = saturate<To>(v[i]);
+  return r;
+}
+
+/// a * b + c, rounded once where the instruction set can.
+static inline KDSL_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
+#if defined(__AVX512F__)
+  return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+#elif defined(__FMA__)
+  return __builtin_ia32_vfmaddps256(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+static inline KDSL_INLINE float fma(float a, float b, float c) {
+#if defined(__FMA__)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+template <class T>
+static inline KDSL_INLINE T fma(T a, T b, T c) {
+  return a * b + c;
+}
+
 /// c ? a : b lane by lane, for any element type.
 template <class T>
 static inline KDSL_INLINE T where(Mask c, T a, T b) {

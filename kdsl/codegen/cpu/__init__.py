@@ -1,0 +1,1 @@
+"""Printing of CPU kernels from their plans."""

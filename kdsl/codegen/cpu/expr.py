@@ -1,0 +1,212 @@
+"""Expressions of one place of a nest: a scalar, or a vector along the lane axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kdsl.codegen.cpu.ops import (
+    bare, compute_type, convert, literal, paren, register_type, spell,
+)  # fmt: skip
+from kdsl.codegen.cpu.scope import Scope
+from kdsl.dtypes import DType
+from kdsl.errors import InternalError
+from kdsl.ir.nodes import Along, Cast, Const, Ew, Index, Iota, Let, Load, Point, Store
+
+
+@dataclass
+class Place:
+    """Where expressions are printed: the position on each axis, and what is in registers there.
+
+    Attributes:
+        at: index relative to the start of the axis, as C++, by axis.
+        lane: the axis along which values are vectors; None: everything is a scalar.
+        real: C++ of the lanes that exist (`All` or `Some`), None where all do.
+        local: names of registers by value; a value over the lane axis may need `index`.
+        index: appended to registers of the outer level that are arrays ("[u]").
+        parent: the level outside the loop: values that do not change in the loop are made there.
+    """
+
+    scope: Scope
+    at: dict[str, str]
+    lane: str | None = None
+    real: str | None = None
+    local: dict[str, str] = field(default_factory=dict)
+    index: str = ""
+    parent: Place | None = None
+    memo: dict[str, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    # ---- values
+
+    def is_vector(self, value: str) -> bool:
+        return self.lane is not None and self.lane in self.scope.facts.axes[value]
+
+    def dtype(self, value: str) -> DType:
+        return self.scope.facts.types[value].dtype
+
+    def value(self, value: str) -> str:
+        """A value in its natural form: a vector if it has the lane axis, else a scalar."""
+        if value in self.memo:
+            return self.memo[value]
+        if value in self.local:
+            return self.local[value] + (self.index if self.is_vector(value) else "")
+        facts, scope = self.scope.facts, self.scope
+        if value in scope.defined:
+            return scope.defined[value]
+        if facts.kind(value) == "scalar":
+            return scope.scalar(value)
+        if self.parent is not None and not self._moves(value):
+            return self.parent.value(value)
+        buffer = scope.held(value)
+        if buffer is not None:
+            if not buffer.axes:
+                return scope.buffer_name(buffer)
+            pointer = f"{scope.buffer_name(buffer)}{self.offset(scope.steps(buffer))}"
+            return self.bind(value, self._read(pointer, self.is_vector(value), masked=False))
+        let = facts.lets.get(value)
+        if let is None:
+            raise InternalError(f"print: `{value}` is nowhere")
+        return self._compute(let)
+
+    def expression(self, value: str) -> str:
+        """The same as `wide`, unnamed where this call would only just have named it."""
+        before = len(self.lines)
+        text = self.wide(value)
+        if len(self.lines) > before and self.lines[-1].split(" = ")[0].endswith(f" {text}"):
+            _, _, text = self.lines.pop().partition(" = ")
+            del self.memo[value]
+            return text.rstrip(";")
+        return bare(text)
+
+    def _moves(self, value: str) -> bool:
+        """The value changes along an axis that only this level has."""
+        assert self.parent is not None
+        own = set(self.at) - set(self.parent.at)
+        return bool(own & set(self.scope.facts.axes[value]))
+
+    def wide(self, value: str) -> str:
+        """A value as a vector, or as a scalar where everything is one."""
+        text = self.value(value)
+        if self.lane is None or self.is_vector(value):
+            return text
+        return self._splat(text, self.dtype(value))
+
+    def _splat(self, text: str, dtype: DType) -> str:
+        if dtype.name == "bool":
+            return f"every({bare(text)})"
+        return f"splat<{compute_type(dtype)}>({bare(text)})"
+
+    def _compute(self, let: Let) -> str:
+        """The value's operation, bound to a name where that helps the reader or saves work."""
+        vector = self.is_vector(let.name)
+        match let.op:
+            case Const(text=text):
+                plain = literal(text, let.type.dtype)
+                return self._splat(plain, let.type.dtype) if vector else plain
+            case Iota(axis=axis):
+                start = self.scope.index_of(axis, self.at[axis])
+                return f"iota({start})" if vector else f"({start})"
+            case Load(tensor=tensor, index=index):
+                return self.bind(let.name, self.load(let, tensor, index, vector))
+            case Ew(fn=fn, args=args):
+                read = self.wide if vector else self.value
+                text = spell(fn, [read(a) for a in args], self.dtype(args[-1]), vector=vector)
+                return self.bind(let.name, text, keep_inline=self._is_cheap(let))
+            case Cast(arg=arg):
+                text = self.wide(arg) if vector else self.value(arg)
+                text = convert(text, self.dtype(arg), let.type.dtype, vector=vector)
+                return self.bind(let.name, text, keep_inline=True)
+        raise InternalError(f"print: `{let.name}` cannot be computed here", repr(let.op))
+
+    def _is_cheap(self, let: Let) -> bool:
+        """An expression may hold it: a temporary that is read once."""
+        temporary = let.name == "t" or let.name.startswith("t_")
+        return temporary and len(self.scope.facts.users.get(let.name, [])) <= 1
+
+    def bind(self, value: str, text: str, *, keep_inline: bool = False) -> str:
+        """Give an expression a name in this place, once."""
+        if keep_inline:
+            self.memo[value] = text
+            return text
+        dtype = self.dtype(value)
+        kind = register_type(dtype) if self.is_vector(value) else compute_type(dtype)
+        name = self.scope.names.fresh(value, local=True)
+        self.lines.append(f"const {kind} {name} = {bare(text)};")
+        self.memo[value] = name
+        return name
+
+    # ---- memory
+
+    def _read(self, pointer: str, vector: bool, *, masked: bool) -> str:
+        if not vector:
+            return f"get({pointer})"
+        return f"ld({pointer}, {self.real})" if masked and self.real else f"ld({pointer})"
+
+    def load(self, let: Let, tensor: str, index: tuple[Index, ...], vector: bool) -> str:
+        pointer, step = self.address(tensor, index, let.name)
+        if not vector:
+            return f"get({pointer})"
+        if step is None:
+            return self._gather(tensor, index)
+        if step == "1":
+            return self._read(pointer, True, masked=True)
+        real = f", {self.real}" if self.real else ""
+        return f"gather({pointer}, {step}{real})"
+
+    def _gather(self, tensor: str, index: tuple[Index, ...]) -> str:
+        raise InternalError(f"print: gathering from `{tensor}` is not written yet")
+
+    def address(self, tensor: str, index: tuple[Index, ...], owner: str) -> tuple[str, str | None]:
+        """(pointer, stride along the lane axis) of an access; the part that does not change in
+        the nest is a pointer of its own. The stride is None where indices are gathered."""
+        base = self.scope.pointer(tensor, index, owner)
+        step: str | None = "1"
+        moves: dict[str, str] = {}
+        for k, i in enumerate(index):
+            match i:
+                case Along(axis=axis, step=by):
+                    stride = self.scope.stride(tensor, k, by)
+                    moves[axis] = stride
+                    if axis == self.lane:
+                        step = stride
+                case Point(value=v) if self.scope.facts.axes[v]:
+                    raise InternalError(f"print: gathering from `{tensor}` is not written yet")
+        return f"{base}{self.offset(moves)}", step
+
+    def offset(self, steps: dict[str, str]) -> str:
+        """" + i * stride" for each axis of an access."""
+        parts = []
+        for axis, stride in steps.items():
+            at = self.at[axis]
+            if at == "0":
+                continue
+            parts.append(f" + {at}" if stride == "1" else f" + {paren(at)} * {stride}")
+        return "".join(parts)
+
+    def store(self, store: Store) -> str:
+        """The statement that writes one element or vector."""
+        tensor_dtype = self.scope.tensor_dtype(store.tensor)
+        pointer, step = self.address(store.tensor, store.index, store.tensor)
+        along = any(isinstance(i, Along) and i.axis == self.lane for i in store.index)
+        if self.lane is None or not along:
+            return f"put({pointer}, {bare(self.value(store.value))});"
+        text = bare(self.stored(store.value, tensor_dtype))
+        real = f", {self.real}" if self.real else ""
+        if step == "1":
+            return f"st({pointer}, {text}{real});"
+        return f"scatter({pointer}, {step}, {text}{real});"
+
+    def stored(self, value: str, dtype: DType) -> str:
+        """A value that is about to be stored: the store itself rounds to 16-bit floats."""
+        let = self.scope.facts.lets.get(value)
+        if (
+            let is not None and isinstance(let.op, Cast) and value not in self.memo
+            and dtype.name in ("f16", "bf16") and self.dtype(let.op.arg).name == "f32"
+            and self.scope.held(value) is None and value not in self.local
+        ):  # fmt: skip
+            return self.wide(let.op.arg)
+        return self.wide(value)
+
+    def flush(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return lines

@@ -1,0 +1,140 @@
+"""How each operation is spelled in C++, on scalars and on vectors, and what the CPU has at all."""
+
+from __future__ import annotations
+
+from kdsl.dtypes import DType, boolean
+from kdsl.errors import InternalError
+
+#: C++ type in which a dtype computes. 16-bit floats compute as float.
+COMPUTE = {
+    "bool": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "u8", "u16": "u16",
+    "u32": "u32", "u64": "u64", "f16": "float", "bf16": "float", "f32": "float", "f64": "double",
+}  # fmt: skip
+#: C++ type in which a dtype lies in memory.
+STORED = COMPUTE | {"f16": "f16", "bf16": "bf16"}
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+}  # fmt: skip
+_COMPARE = frozenset("eq ne lt le gt ge".split())
+_CALLS = frozenset(
+    """floordiv mod maximum minimum fmax fmin abs exp exp2 log log2 sqrt rsqrt tanh sigmoid floor
+    ceil round erf where fma""".split()
+)
+REDUCERS = {
+    "sum": "Sum", "prod": "Product", "max": "Max", "min": "Min", "any": "Any", "all": "Every",
+}  # fmt: skip
+
+
+def compute_type(dtype: DType) -> str:
+    return COMPUTE[dtype.name]
+
+
+def register_type(dtype: DType) -> str:
+    """The type of a vector of W lanes."""
+    return "Mask" if dtype.name == "bool" else f"Vec<{COMPUTE[dtype.name]}>"
+
+
+def literal(text: str, dtype: DType) -> str:
+    """A constant, from its exact text."""
+    if dtype.name == "bool":
+        return "true" if text == "True" else "false"
+    if not dtype.is_float:
+        value = int(text)
+        if dtype.bits < 64 or abs(value) < 2**31:
+            return f"{value}" if value >= 0 else f"({value})"
+        return f"{value}{'UL' if dtype.kind == 'uint' else 'L'}"
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    if digits in ("inf", "nan"):
+        word = f"{sign}{digits}"
+        return word if dtype.bits <= 32 else f"(double){word}"
+    if not any(c in digits for c in ".eE"):
+        digits += ".0"
+    suffix = "f" if dtype.bits <= 32 else ""
+    return f"{sign}{digits}{suffix}" if not sign else f"({sign}{digits}{suffix})"
+
+
+def spell(fn: str, args: list[str], dtype: DType, *, vector: bool) -> str:
+    """An operation on operands of `dtype`, as an expression."""
+    if fn in _COMPARE:
+        text = f"({args[0]} {_INFIX[fn]} {args[1]})"
+        exact = dtype.bits == 32 or dtype.name in ("bf16", "f16", "bool")
+        return text if exact or not vector else f"mask({bare(text)})"
+    if fn in _INFIX:
+        return f"({args[0]} {_INFIX[fn]} {args[1]})"
+    if fn == "neg":
+        return f"(-{args[0]})"
+    if fn == "not":
+        flip = "!" if dtype is boolean and not vector else "~"
+        return f"({flip}{args[0]})"
+    if fn in _CALLS:
+        return f"{fn}({', '.join(map(bare, args))})"
+    raise InternalError(f"spell: the CPU has no `{fn}`")
+
+
+def convert(text: str, source: DType, target: DType, *, vector: bool) -> str:
+    """A cast, as an expression; the text itself where nothing changes in registers."""
+    if source is target:
+        return text
+    half = target.name in ("f16", "bf16")
+    if target.name == "bool":
+        return f"mask({text} != 0)" if vector else f"({text} != 0)"
+    if half and source.is_float and source.bits <= 16:
+        return f"round_to<{target.name}>({text})" if source is not target else text
+    wide, text = COMPUTE[target.name], bare(text) if vector else text
+    if source.name == "bool":
+        text = f"convert<{wide}>({text} & 1)" if vector else f"({wide})({text})"
+    elif source.is_float and target.is_int:
+        text = f"saturate<{wide}>({text})"
+    elif COMPUTE[source.name] != wide:
+        text = f"convert<{wide}>({text})" if vector else f"({wide})({text})"
+    return f"round_to<{target.name}>({text})" if half else text
+
+
+def neutral(fn: str, dtype: DType) -> str:
+    """What leaves a reduction unchanged, as a scalar literal."""
+    match fn:
+        case "sum":
+            return literal("0", dtype)
+        case "prod":
+            return literal("1", dtype)
+        case "any":
+            return "false"
+        case "all":
+            return "true"
+        case "max" | "min" if dtype.is_float:
+            return literal("-inf" if fn == "max" else "inf", dtype)
+        case "max" | "min" if dtype.is_int:
+            low = 0 if dtype.kind == "uint" else -(2 ** (dtype.bits - 1))
+            high = 2**dtype.bits - 1 if dtype.kind == "uint" else -low - 1
+            value = low if fn == "max" else high
+            if value == -(2**63):
+                return f"({value + 1}L - 1)"
+            return literal(str(value), dtype) if abs(value) < 2**31 else f"({value}UL)"
+    raise InternalError(f"neutral: no rule for {fn} of {dtype}")
+
+
+# ---- parentheses
+
+
+def paren(text: str) -> str:
+    """Parentheses around anything but a name or number."""
+    return text if text.replace("_", "a").isalnum() or is_wrapped(text) else f"({text})"
+
+
+def is_wrapped(text: str) -> bool:
+    """The text is one parenthesised expression."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return False
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return False
+    return True
+
+
+def bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    return text[1:-1] if is_wrapped(text) else text

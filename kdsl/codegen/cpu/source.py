@@ -1,0 +1,256 @@
+"""From plans to the text of a module's CPU kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from kdsl import paths
+from kdsl.codegen.context import VERSION, c_name
+from kdsl.codegen.cpu.names import Names, header_names
+from kdsl.codegen.cpu.ops import COMPUTE, STORED
+from kdsl.codegen.cpu.scope import Scope
+from kdsl.codegen.cpu.steps import print_steps
+from kdsl.codegen.render import render
+from kdsl.dtypes import TensorType
+from kdsl.ir.nodes import Dot, Each, Let, Param, Parallel, ScratchBuffer
+from kdsl.ir.walk import walk
+from kdsl.passes.cpu.facts import Facts
+from kdsl.passes.cpu.plan import Buffer, PhasePlan, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseText:
+    """One phase as lines of C++; see templates/cpu/kernels.cc.j2."""
+
+    name: str
+    comment: str
+    tasks: tuple[str, ...]
+    arena: tuple[str, ...]
+    head: tuple[str, ...]
+    body: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    name: str
+    phases: tuple[PhaseText, ...]
+    scratch: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModule:
+    version: str
+    name: str
+    origin: str
+    kernels: tuple[KernelText, ...]
+
+
+def kernel_source(name: str, origin: str, plans: Sequence[tuple[str, Plan]]) -> str:
+    """Text of `<name>_cpu.cc`: `plans` are (exported kernel, plan of a specialisation)."""
+    kernels = tuple(_kernel(exported, plan) for exported, plan in plans)
+    return render("cpu/kernels.cc.j2", m=CpuModule(VERSION, name, origin, kernels))
+
+
+@cache
+def _header_names() -> frozenset[str]:
+    return header_names(paths.include_dir() / "kdsl" / "cpu")
+
+
+def _kernel(exported: str, plan: Plan) -> KernelText:
+    phases = tuple(
+        _Phase(exported, plan, i).text() for i in range(len(plan.phases))
+    )
+    return KernelText(plan.func.name, phases, _scratch_size(exported, plan))
+
+
+def _scratch_size(exported: str, plan: Plan) -> tuple[str, ...]:
+    if not plan.func.scratch:
+        return ("(void)args;", "return 0;")
+    printer = _Phase(exported, plan, 0)
+    sizes = " + ".join(printer.scratch_bytes(s) for s in plan.func.scratch)
+    return (*printer.prelude(sizes), f"return {sizes};")
+
+
+class _Phase:
+    """Prints one phase."""
+
+    def __init__(self, exported: str, plan: Plan, number: int) -> None:
+        func = plan.func
+        self.exported, self.func, self.number = exported, func, number
+        self.phase: Parallel = func.phases[number]
+        self.plan: PhasePlan = plan.phases[number]
+        names = Names(_header_names())
+        facts = Facts(replace(func, phases=(self.phase,)), self.phase)
+        self.scope = Scope(func, facts, self.plan, names)
+        self.scope.depth = 2
+
+    def text(self) -> PhaseText:
+        scope, func = self.scope, self.func
+        variables = [b for b in self.plan.buffers if not b.axes]
+        for b in variables:
+            scope.line(f"{COMPUTE[b.dtype]} {scope.buffer_name(b)} = 0;")
+        print_steps(scope, self.plan.steps)
+        body = "\n".join(scope.lines)
+        tasks_of = self._task(body)
+        body = "\n".join([*tasks_of, body])
+        many = len(func.phases) > 1
+        place = f", phase {self.number + 1} of {len(func.phases)}" if many else ""
+        tasks = " * ".join(map(self._count, self.phase.vars)) or "1"
+        arrays = [b for b in self.plan.buffers if b.axes]
+        sizes = [f"bytes += {self._bytes(b)};  // {scope.buffer_name(b)}" for b in arrays]
+        total = ["i64 bytes = 0;", *sizes, "return bytes;"] if sizes else ["return 0;"]
+        return PhaseText(
+            name=f"{func.name}_run{self.number}" if many else f"{func.name}_run",
+            comment=f"{self._summary()}{place}.",
+            tasks=(*self.prelude(tasks), f"return {tasks};"),
+            arena=(*self.prelude("\n".join(sizes)), *total),
+            head=tuple(self._head(arrays, body)),
+            body=(*tasks_of, *scope.lines),
+        )
+
+    def _summary(self) -> str:
+        fixed = "".join(f", {d} = {n}" for d, n in self.func.fixed)
+        return f"{self.func.name}: one task is {self._task_words()}{fixed}"
+
+    def _task_words(self) -> str:
+        names = [v.var for v in self.phase.vars]
+        return f"one ({', '.join(names)})" if names else "the whole"
+
+    # ---- sizes
+
+    def _count(self, each: Each) -> str:
+        if not each.is_tile:
+            text = self.scope.extent(each.extent)
+            return text if text.isalnum() else f"({text})"
+        axis = self.func.axis(each.var)
+        return f"tiles({self.scope.extent(axis.extent)}, {axis.size})"
+
+    def _elements(self, buffer: Buffer) -> str:
+        assert buffer.lane is not None
+        lanes = self.scope.lanes(buffer.lane)
+        return f"{self.scope.room(buffer.row)} * {lanes}" if buffer.row else lanes
+
+    def _bytes(self, buffer: Buffer) -> str:
+        return f"room<{COMPUTE[buffer.dtype]}>({self._elements(buffer)})"
+
+    def scratch_bytes(self, scratch: ScratchBuffer) -> str:
+        dtype = self.scope.tensor_dtype(scratch.name)
+        sizes = [self.scope.extent(e) for e in scratch.type.shape]
+        count = " * ".join(s if s.isalnum() else f"({s})" for s in sizes) or "1"
+        return f"room<{STORED[dtype.name]}>({count})"
+
+    # ---- declarations
+
+    def prelude(self, text: str) -> list[str]:
+        """The arguments and the dims that a text names."""
+        dims = [self._dim(d) for d in self.func.dims if _mentions(text, self.scope.dims[d])]
+        if not dims:
+            return ["(void)args;"]
+        needs = any(" a." in d for d in dims)
+        return ([self._arguments()] if needs else ["(void)args;"]) + dims
+
+    def _arguments(self) -> str:
+        return f"const auto& a = *(const {self.exported}_args*)args;"
+
+    def _dim(self, dim: str) -> str:
+        fixed = dict(self.func.fixed)
+        name = self.scope.dims[dim]
+        if dim in fixed:
+            return f"constexpr i64 {name} = {fixed[dim]};"
+        clash = any(p.name == dim for p in self.func.params)
+        return f"const i64 {name} = a.{f'dim_{dim}' if clash else c_name(dim)};"
+
+    def _head(self, arrays: list[Buffer], body: str) -> list[str]:
+        """Declarations in front of the task loop: only what the body names."""
+        scope = self.scope
+        takes = []
+        for b in arrays:
+            kind, name = COMPUTE[b.dtype], scope.buffer_name(b)
+            takes.append(f"{kind}* const {name} = take<{kind}>(arena, {self._elements(b)});")
+        if not takes:
+            takes.append("(void)arena;")
+        used = "\n".join([body, *takes])
+        params = [line for p in self.func.params for line in self._param(p, used)]
+        params += self._scratch(used)
+        used = "\n".join([used, *params])
+        dims = [self._dim(d) for d in self.func.dims if _mentions(used, scope.dims[d])]
+        lines = [*dims, *params, *takes]
+        if any("a." in line for line in lines):
+            lines.insert(0, self._arguments())
+        else:
+            lines.insert(0, "(void)args;")
+        if any(isinstance(s, Let) and isinstance(s.op, Dot) for s in walk(self.phase.body)):
+            lines.append("const FlushSubnormals flush;")
+        return lines
+
+    def _param(self, param: Param, used: str) -> list[str]:
+        scope = self.scope
+        name, field = scope.names.of("param", param.name), c_name(param.name)
+        if not isinstance(param.type, TensorType):
+            kind = COMPUTE[param.type.name]
+            return [f"const {kind} {name} = a.{field};"] if _mentions(used, name) else []
+        if not _mentions(used, name):
+            return []
+        const = "const " if param.kind == "in" else ""
+        kind = STORED[scope.tensor_dtype(param.name).name]
+        lines = [f"{const}{kind}* const {name} = ({const}{kind}*)a.{field};"]
+        for k in range(param.type.ndim - 1):
+            stride = scope.stride(param.name, k)
+            if _mentions(used, stride):
+                lines.append(f"const i64 {stride} = a.{field}_strides[{k}];")
+        return lines
+
+    def _scratch(self, used: str) -> list[str]:
+        """Scratch tensors lie one behind the other in the call's block."""
+        scope = self.scope
+        lines: list[str] = []
+        offset: list[str] = []
+        for s in self.func.scratch:
+            name = scope.names.of("param", s.name)
+            kind = STORED[scope.tensor_dtype(s.name).name]
+            if _mentions(used, name):
+                at = "".join(f" + {o}" for o in offset)
+                base = f"((char*)a.scratch{at})" if at else "a.scratch"
+                lines.append(f"{kind}* const {name} = ({kind}*){base};")
+                for k in range(s.type.ndim - 1):
+                    stride = scope.stride(s.name, k)
+                    if _mentions(used, stride):
+                        sizes = [scope.extent(e) for e in s.type.shape[k + 1 :]]
+                        lines.append(f"const i64 {stride} = {' * '.join(sizes)};")
+            offset.append(self.scratch_bytes(s))
+        return lines
+
+    # ---- tasks
+
+    def _task(self, body: str) -> list[str]:
+        """Which iteration a task is: the last variable changes fastest. Only what is read."""
+        scope = self.scope
+        lines: list[str] = []
+        left = "task"
+        for i, each in enumerate(reversed(self.phase.vars)):
+            count = self._count(each)
+            at = left if i == len(self.phase.vars) - 1 else f"{left} % {count}"
+            if each.is_tile:
+                axis = self.func.axis(each.var)
+                start, length = scope.start(each.var), scope.length(each.var)
+                extent = scope.extent(axis.extent)
+                found = [f"const i64 {start} = {at} * {axis.size};"]
+                if _mentions(body, length):
+                    found.append(f"const i64 {length} = min({axis.size}, {extent} - {start});")
+                name = start
+            else:
+                name = scope.names.of("loop", each.var)
+                found = [f"const i64 {name} = {at};"]
+            if _mentions("\n".join([body, *found[1:]]), name):
+                lines += [f"    {line}" for line in found]
+            left = f"{left} / {count}"
+        return lines or ["    (void)task;"]
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}\b", text) is not None
+
+
