@@ -117,7 +117,11 @@ def count_error(
 ) -> TypeError:
     """More positional arguments than there are parameters."""
     text, most = _facts(name, schema)
-    return TypeError(f"{text}: expected at most {most} arguments, got {count}")
+    required = schema.kinds[most:] if schema is not None else b""
+    least = required.rfind(1) + 1
+    wanted = f"{most}" if least == most else f"{least} to {most}"
+    plural = "" if most == 1 else "s"
+    return TypeError(f"{text}: expected {wanted} argument{plural}, got {count}")
 
 
 def keyword_error(
