@@ -20,8 +20,8 @@ class Watch:
         #: A captured object that can change in place must be looked into at every call.
         self._mutable = False
         seen: set[tuple[int, str]] = set()
-        for function in (source, *source.helpers.values()):
-            self._follow(function.fn, function.outside, seen)
+        for part in (source, *source.helpers.values()):
+            self._follow(part.function, part.outside, seen)
 
     def changed(self) -> bool:
         if self._mutable:
