@@ -11,6 +11,7 @@ from kdsl.codegen.cpu.scope import Scope
 from kdsl.dtypes import DType
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import Along, Cast, Const, Ew, Index, Iota, Let, Load, Point, Store
+from kdsl.passes.cpu.facts import COSTLY
 
 
 @dataclass
@@ -111,17 +112,21 @@ class Place:
             case Ew(fn=fn, args=args):
                 read = self.wide if vector else self.value
                 text = spell(fn, [read(a) for a in args], self.dtype(args[-1]), vector=vector)
-                return self.bind(let.name, text, keep_inline=self._is_cheap(let))
+                return self.bind(let.name, text, keep_inline=self.is_passing(let.name))
             case Cast(arg=arg):
                 text = self.wide(arg) if vector else self.value(arg)
                 text = convert(text, self.dtype(arg), let.type.dtype, vector=vector)
                 return self.bind(let.name, text, keep_inline=True)
         raise InternalError(f"print: `{let.name}` cannot be computed here", repr(let.op))
 
-    def _is_cheap(self, let: Let) -> bool:
-        """An expression may hold it: a temporary that is read once."""
-        temporary = let.name == "t" or let.name.startswith("t_")
-        return temporary and len(self.scope.facts.users.get(let.name, [])) <= 1
+    def is_passing(self, value: str) -> bool:
+        """A temporary that is read once: it stands in the expression that reads it."""
+        let = self.scope.facts.lets.get(value)
+        if let is None or not (value == "t" or value.startswith("t_")):
+            return False
+        if len(self.scope.facts.users.get(value, [])) > 1:
+            return False
+        return isinstance(let.op, Ew) and (self.is_vector(value) or let.op.fn not in COSTLY)
 
     def bind(self, value: str, text: str, *, keep_inline: bool = False) -> str:
         """Give an expression a name in this place, once."""

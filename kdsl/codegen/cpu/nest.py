@@ -145,6 +145,8 @@ class _Printer:
     def _scalar(self, place: Place, value: str) -> None:
         scope = self.scope
         stays = not scope.facts.axes[value]  # visible to the steps behind this nest
+        if place.is_passing(value):
+            return
         if not stays:
             place.value(value)
             return
