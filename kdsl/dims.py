@@ -1,12 +1,14 @@
 """Symbolic sizes: `B, H = kdsl.dims("B H")`, and integer expressions of them.
 
 A dim is its name: two dims of one name are one dim. Inside a reference run a dim stands for the
-number bound to it (`binding`), so helpers and closures that use dims work as plain Python.
+number bound to it (`binding`), so helpers and closures that use dims work as plain Python: it
+computes, compares and converts as that number does. Outside a run only `+ - * // %` mean
+something, and `==` compares the expressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Union
@@ -17,6 +19,37 @@ _BOUND: ContextVar[Mapping[str, int] | None] = ContextVar("kdsl_dims", default=N
 Extent = Union[int, "DimExpr"]
 
 
+class Size(int):
+    """An integer of a run that was computed from sizes and positions; so are results of it.
+
+    It tells `x[i - 1]` at i = 0 from the literal `x[-1]`, which counts from the end.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return int.__repr__(self)
+
+    def __neg__(self) -> Size:
+        return Size(-int(self))
+
+
+def _closed(name: str) -> Callable[..., object]:
+    plain = getattr(int, name)
+
+    def method(self: Size, other: object) -> object:
+        result = plain(self, other)
+        return Size(result) if type(result) is int else result
+
+    method.__name__ = name
+    return method
+
+
+for _op in ("add", "sub", "mul", "floordiv", "mod"):
+    setattr(Size, f"__{_op}__", _closed(f"__{_op}__"))
+    setattr(Size, f"__r{_op}__", _closed(f"__r{_op}__"))
+
+
 class DimExpr:
     """An integer expression over dims; `str()` gives its source text. Immutable."""
 
@@ -24,11 +57,11 @@ class DimExpr:
 
     def _op(self, op: str, other: object, swap: bool = False) -> Extent:
         if not isinstance(other, (int, DimExpr)) or isinstance(other, bool):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         a, b = (other, self) if swap else (self, other)
         bound = _BOUND.get()
         if bound is not None:
-            return _apply(op, evaluate(a, bound), evaluate(b, bound))
+            return Size(_apply(op, evaluate(a, bound), evaluate(b, bound)))
         return DimOp(op, a, b)
 
     def __add__(self, other: object) -> Extent:
@@ -61,6 +94,72 @@ class DimExpr:
     def __rmod__(self, other: object) -> Extent:
         return self._op("%", other, swap=True)
 
+    # ---- as the number it is in a run
+
+    def __index__(self) -> int:
+        bound = _BOUND.get()
+        if bound is None:
+            raise TypeError(f"the dim {self} has a number only inside a run of its kernel")
+        return Size(evaluate(self, bound))
+
+    def __int__(self) -> int:
+        return self.__index__()
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __bool__(self) -> bool:
+        return self.__index__() != 0
+
+    def __eq__(self, other: object) -> bool:
+        if _BOUND.get() is not None and isinstance(other, (int, float, DimExpr)):
+            return int(self) == (int(other) if isinstance(other, DimExpr) else other)
+        return self._same(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def _same(self, other: object) -> bool:
+        """Whether two expressions are the same, whatever the dims are."""
+        raise NotImplementedError
+
+
+def _as_number(name: str) -> Callable[..., object]:
+    """An operation that a dim only has inside a run, where it is that of its number."""
+
+    def method(self: DimExpr, *others: object) -> object:
+        if _BOUND.get() is None:
+            return NotImplemented
+        numbers = [int(o) if isinstance(o, DimExpr) else o for o in others]
+        if not all(isinstance(n, (int, float)) for n in numbers):
+            return NotImplemented
+        number: object = self.__index__()
+        if any(isinstance(n, float) for n in numbers):
+            number = float(self)
+        return getattr(number, name)(*numbers)
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "lt", "le", "gt", "ge", "truediv", "rtruediv", "pow", "rpow", "divmod", "rdivmod", "and",
+    "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift", "rrshift",
+):  # fmt: skip
+    setattr(DimExpr, f"__{_name}__", _as_number(f"__{_name}__"))
+
+
+def _unary(name: str) -> Callable[..., object]:
+    def method(self: DimExpr) -> object:
+        return getattr(self.__index__(), name)()
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(DimExpr, f"__{_name}__", _unary(f"__{_name}__"))
+
 
 class Dim(DimExpr):
     """One named size."""
@@ -76,11 +175,8 @@ class Dim(DimExpr):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a dim is immutable")
 
-    def __eq__(self, other: object) -> bool:
+    def _same(self, other: object) -> bool:
         return isinstance(other, Dim) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash((Dim, self.name))
 
     def __str__(self) -> str:
         return self.name
@@ -104,14 +200,8 @@ class DimOp(DimExpr):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a dim expression is immutable")
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DimOp) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[str, Extent, Extent]:
-        return self.op, self.a, self.b
+    def _same(self, other: object) -> bool:
+        return isinstance(other, DimOp) and str(self) == str(other)
 
     def __str__(self) -> str:
         return f"{_paren(self.a)} {self.op} {_paren(self.b)}"

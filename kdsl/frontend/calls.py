@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import difflib
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -28,7 +27,7 @@ from kdsl.frontend.values import (
     is_number,
 )  # fmt: skip
 from kdsl.lang import names
-from kdsl.lang.ops import REDUCTIONS
+from kdsl.lang.ops import OPS, REDUCTIONS
 
 _REDUCING = (*REDUCTIONS, "mean")
 METHODS = frozenset((*_REDUCING, "astype"))
@@ -98,8 +97,6 @@ def call(ctx: Context, function: object, arguments: Arguments, name: str) -> obj
 
 
 def _arity(fn: str) -> int:
-    from kdsl.lang.ops import OPS
-
     return OPS[fn].arity
 
 
@@ -284,8 +281,8 @@ def _python(ctx: Context, function: object, arguments: Arguments, name: str) -> 
         raise _not_callable(ctx, function, arguments, name)
     for operand in operands:
         if isinstance(operand.value, (Val, DimExpr, TileRef, TensorRef)):
-            better = getattr(names, name.rpartition(".")[2], None)
-            help = f"use kdsl.{better.__name__}" if better in names.ELEMENTWISE else ""
+            last = name.rpartition(".")[2]
+            help = f"use kdsl.{last}" if last in OPS else ""
             raise ctx.type_error(
                 f"`{name}` takes numbers known at compile time", operand.span,
                 describe(operand.value), help,
@@ -336,10 +333,4 @@ def static_int(ctx: Context, operand: Operand, what: str) -> int:
         return value
     raise ctx.type_error(
         f"{what} must be an integer known at compile time", operand.span, describe(operand.value)
-    )
-
-
-def is_compile_time(value: object) -> bool:
-    return not isinstance(value, (Val, DimExpr)) and not (
-        isinstance(value, float) and math.isnan(value)
     )

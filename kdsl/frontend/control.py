@@ -78,7 +78,9 @@ def same(a: object, b: object) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if type(a) is not type(b):
         return False
-    return (is_number(a) and repr(a) == repr(b)) or (isinstance(a, DimExpr) and a == b)
+    if isinstance(a, DimExpr):
+        return a == b
+    return is_number(a) and repr(a) == repr(b)
 
 
 def in_scope(ctx: Context, run: Callable[[], object]) -> tuple[object, Scope]:

@@ -223,7 +223,7 @@ def _compare_pair(ctx: Context, op: ast.cmpop, a: Operand, b: Operand, span: Spa
         case ast.In() | ast.NotIn():
             if run_time or not isinstance(b.value, (tuple, str)):
                 raise ctx.syntax_error("`in` is of values known at compile time", span)
-            found: bool = a.value in b.value  # type: ignore[operator]
+            found: bool = a.value in b.value
             return found == isinstance(op, ast.In)
     fn = _COMPARE[type(op)]
     if not run_time and fn in ("eq", "ne"):
@@ -278,7 +278,7 @@ def _lambda(ctx: Context, frame: Frame, node: ast.Lambda) -> object:
 
 def inner_function(frame: Frame, node: ast.FunctionDef) -> Closure:
     """A function defined in a kernel or helper."""
-    source = FunctionSource(frame.fn, frame.source.text, node)
+    source = FunctionSource(frame.function, frame.source.text, node)
     return Closure(source, frame.names)
 
 
@@ -378,12 +378,10 @@ def _item(ctx: Context, frame: Frame, node: ast.expr) -> Operand:
     if not isinstance(node, ast.Slice):
         return operand(ctx, frame, node)
     span = frame.source.span(node)
-    parts = [None if n is None else evaluate(ctx, frame, n) for n in _edges(node)]
-    return Operand(Slice(*parts, span), span)
-
-
-def _edges(node: ast.Slice) -> tuple[ast.expr | None, ...]:
-    return node.lower, node.upper, node.step
+    start, stop, step = (
+        None if n is None else evaluate(ctx, frame, n) for n in (node.lower, node.upper, node.step)
+    )
+    return Operand(Slice(start, stop, step, span), span)
 
 
 def _subscript(ctx: Context, frame: Frame, node: ast.Subscript) -> object:

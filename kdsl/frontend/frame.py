@@ -59,7 +59,7 @@ class Frame:
         return self._outside(ctx, name, span)
 
     def _outside(self, ctx: Context, name: str, span: Span) -> object:
-        fn = self.source.fn
+        fn = self.function
         try:
             return known(ctx, lookup(fn, name), span)
         except EmptyCell:
@@ -74,8 +74,9 @@ class Frame:
             raise ctx.type_error(f"`{name}` is not defined", span, "", hint) from None
 
     @property
-    def fn(self) -> FunctionType:
-        return self.source.fn
+    def function(self) -> FunctionType:
+        function: FunctionType = self.source.function
+        return function
 
 
 def known(ctx: Context, value: object, span: Span) -> object:

@@ -99,7 +99,7 @@ def parallel(
         )  # fmt: skip
     builder = ctx.builder
     vars_: list[Each] = []
-    values: list[tuple[str, object, str]] = []
+    values: list[tuple[str, TileRef | None, str]] = []
     for (name, where), walked in zip(targets, node.iter.args, strict=True):
         each, tile = _each(ctx, frame, name, walked, where)
         vars_.append(each)

@@ -318,7 +318,8 @@ def view(ctx: Context, val: Val, items: Sequence[Operand], span: Span) -> Val:
     whole = Operand(Slice(None, None, None, span), span)
     at = next((n for n, i in enumerate(items) if i.value is Ellipsis), len(items))
     items[at : at + len(dots)] = [whole] * (len(val.shape) - used)
-    left, shape = list(val.shape), []
+    left = list(val.shape)
+    shape: list[str | None] = []
     for item in items:
         if item.value is None:
             shape.append(None)

@@ -23,7 +23,8 @@ from kdsl.frontend.text import SourceText
 class FunctionSource:
     """A function and its text: a kernel or a helper."""
 
-    fn: FunctionType
+    # a FunctionType; declared so, type checkers would bind it as a method
+    function: Any
     text: SourceText
     node: ast.FunctionDef
 
@@ -50,7 +51,7 @@ class KernelSource(FunctionSource):
 
     @property
     def doc(self) -> str:
-        return inspect.getdoc(self.fn) or ""
+        return inspect.getdoc(self.function) or ""
 
     @property
     def file(self) -> str:
@@ -84,10 +85,7 @@ class KernelSource(FunctionSource):
         self, source: FunctionSource, prefix: str, seen: dict[FunctionType, None]
     ) -> Iterator[tuple[str, str]]:
         for path in source.outside:
-            value, used = _resolve(source.fn, path)
-            if used[0] in ("kdsl",) and not isinstance(value, FunctionType):
-                # kdsl itself is in the cache key by its own digest
-                pass
+            value, used = _resolve(source.function, path)
             yield from self._value(f"{prefix}.{'.'.join(used)}", value, seen)
 
     def _value(
@@ -209,7 +207,7 @@ def _check_dims_used(kernel: KernelSource) -> None:
     """Every dim that the body names must be bound by a parameter."""
     outer: dict[str, Dim] = {}
     for path in kernel.outside:
-        value, _ = _resolve(kernel.fn, path)
+        value, _ = _resolve(kernel.function, path)
         if isinstance(value, Dim) and value.name not in kernel.signature.dims:
             outer[path[0]] = value
     for node in ast.walk(kernel.node) if outer else ():

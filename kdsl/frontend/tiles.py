@@ -127,7 +127,8 @@ def _moves(ctx: Context, x: Shape, y: Shape, b: Operand, span: Span) -> dict[str
     """Axes the right operand must change: its inner one to the left's, its outer one away from
     the left's."""
     inner, other = x[-1], y[0]
-    assert inner is not None and other is not None
+    assert inner is not None
+    assert other is not None
     moves = {other: inner} if other != inner else {}
     outer = y[1] if len(y) == 2 else None
     if outer is not None and (outer in x or outer == inner):

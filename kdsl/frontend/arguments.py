@@ -1,0 +1,260 @@
+"""Arguments of a call against a signature: the checks and texts that every face shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kdsl.dims import Dim, Extent, dim_names, evaluate
+from kdsl.dtypes import DType, DTypeVar, TensorType
+from kdsl.frontend.signature import MISSING, Parameter, Signature
+
+
+class ArrayLike(Protocol):
+    """What is known of a tensor argument."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A tensor argument for the checks: its dtype as text when kdsl has none of it."""
+
+    dtype: DType | str
+    shape: tuple[int, ...]
+    device: str = ""
+
+    def __str__(self) -> str:
+        shape = ", ".join(map(str, self.shape)) or "()"
+        return f"{self.dtype}[{shape}]{self.device}"
+
+
+@dataclass(slots=True)
+class Bound:
+    """Arguments by parameter; sizes of dims and choices of dtype variables found in them."""
+
+    values: dict[str, object]
+    sizes: dict[str, int]
+    dtypes: dict[str, DType]
+
+
+def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> (
+    dict[str, object]
+):  # fmt: skip
+    """Arguments by parameter name, as Python binds them; None stands for an omitted one.
+
+    Raises:
+        TypeError: too many or missing arguments, an unknown or repeated keyword, some Outs given
+            and some not.
+    """
+    text = signature.text
+    positional = [p for p in signature if not p.keyword_only]
+    if len(args) > len(positional):
+        raise TypeError(
+            f"{text}: expected at most {len(positional)} positional arguments, got {len(args)}"
+        )
+    values: dict[str, object] = dict(zip((p.name for p in positional), args, strict=False))
+    names = {p.name for p in signature}
+    for name, value in kwargs.items():
+        if name not in names:
+            raise TypeError(f"{text}: unexpected keyword argument `{name}`")
+        if name in values:
+            raise TypeError(f"{text}: argument `{name}` is given twice")
+        values[name] = value
+    for i, p in enumerate(signature):
+        if values.get(p.name) is not None:
+            continue
+        if p.default is not MISSING:
+            values[p.name] = p.default
+        elif p.kind == "out":
+            values[p.name] = None
+        elif p.name not in values:
+            raise TypeError(f"{text}: argument {i} `{p.name}` is missing")
+    outs = [p for p in signature if p.kind == "out"]
+    given = [p for p in outs if values[p.name] is not None]
+    if given and len(given) < len(outs):
+        omitted = next(p for p in outs if p not in given)
+        raise TypeError(
+            f"{text}: argument {_position(signature, omitted)} `{omitted.name}`: "
+            "Outs are all given or all omitted"
+        )
+    return values
+
+
+def check(signature: Signature, values: Mapping[str, object], facts: Mapping[str, Facts]) -> Bound:
+    """Checks kinds, dtypes and shapes; binds dims and dtype variables.
+
+    Args:
+        facts: of each argument that is a tensor.
+
+    Raises:
+        TypeError: an argument of another kind, dtype or rank.
+        ValueError: a size that does not fit.
+    """
+    bound = Bound(dict(values), {}, {})
+    for p in signature:
+        value = values[p.name]
+        if p.kind == "static":
+            _static(signature, p, value, bound)
+        elif not p.is_tensor:
+            _scalar(signature, p, value, bound)
+        elif p.kind != "out":
+            _tensor(signature, p, value, facts.get(p.name), bound)
+    for p in signature:
+        if p.is_tensor:
+            _expressions(signature, p, facts.get(p.name), bound)
+    for p in signature.of_kind("out"):
+        if values[p.name] is not None:
+            _tensor(signature, p, values[p.name], facts.get(p.name), bound)
+    for p in signature:
+        if p.kind == "scalar" and isinstance(p.type, DTypeVar) and p.type.name in bound.dtypes:
+            _number(signature, p, values[p.name], bound.dtypes[p.type.name])
+    return bound
+
+
+def output_type(p: Parameter, bound: Bound) -> tuple[DType, tuple[int, ...]]:
+    """dtype and shape of an Out. Raises ValueError for a size that divides by zero."""
+    type_ = p.tensor
+    dtype = bound.dtypes[type_.dtype.name] if isinstance(type_.dtype, DTypeVar) else type_.dtype
+    return dtype, tuple(evaluate(e, bound.sizes) for e in type_.shape)
+
+
+# ---- one argument
+
+
+def _position(signature: Signature, p: Parameter) -> int:
+    return signature.parameters.index(p)
+
+
+def _wrong(signature: Signature, p: Parameter, expected: str, got: str) -> str:
+    place = f"argument {_position(signature, p)} `{p.name}`"
+    return f"{signature.text}: {place}: expected {expected}, got {got}"
+
+
+def shown(value: object) -> str:
+    """An argument that is no tensor, for a message."""
+    if value is None:
+        return "None"
+    if isinstance(value, (bool, int, float)):
+        return f"{type(value).__name__} {value}"
+    return type(value).__name__
+
+
+def expected_type(type_: TensorType, bound: Bound) -> str:
+    """`f32[B=1, N]`: bound dims with their sizes, a bound dtype variable as its dtype."""
+    dtype: object = type_.dtype
+    if isinstance(dtype, DTypeVar):
+        dtype = bound.dtypes.get(dtype.name) or _any_of(dtype)
+    shape = ", ".join(_shown_extent(e, bound) for e in type_.shape) or "()"
+    return f"{dtype}[{shape}]"
+
+
+def _any_of(var: DTypeVar) -> str:
+    return var.name if len(var.choices) > 1 else var.choices[0].name
+
+
+def _shown_extent(extent: Extent, bound: Bound) -> str:
+    if isinstance(extent, int):
+        return str(extent)
+    if all(n in bound.sizes for n in dim_names(extent)):
+        try:
+            return f"{extent}={evaluate(extent, bound.sizes)}"
+        except ValueError:
+            return str(extent)
+    return str(extent)
+
+
+def _tensor(
+    signature: Signature, p: Parameter, value: object, facts: Facts | None, bound: Bound
+) -> None:
+    type_ = p.tensor
+    if facts is None:
+        raise TypeError(_wrong(signature, p, expected_type(type_, bound), shown(value)))
+    expected = expected_type(type_, bound)
+    if not _dtype_fits(type_.dtype, facts.dtype, bound):
+        if isinstance(type_.dtype, DTypeVar) and type_.dtype.name not in bound.dtypes:
+            choices = ", ".join(c.name for c in type_.dtype.choices)
+            expected = f"{expected} with {type_.dtype} one of {choices}"
+        raise TypeError(_wrong(signature, p, expected, str(facts)))
+    if len(facts.shape) != type_.ndim:
+        raise TypeError(_wrong(signature, p, expected, str(facts)))
+    new: dict[str, int] = {}
+    for extent, size in zip(type_.shape, facts.shape, strict=True):
+        if isinstance(extent, int) and extent != size:
+            raise ValueError(_wrong(signature, p, expected, str(facts)))
+        if isinstance(extent, Dim):
+            known = bound.sizes.get(extent.name, new.get(extent.name))
+            if known is not None and known != size:
+                raise ValueError(_wrong(signature, p, expected, str(facts)))
+            new[extent.name] = size
+    bound.sizes.update(new)
+
+
+def _dtype_fits(wanted: DType | DTypeVar, got: DType | str, bound: Bound) -> bool:
+    if isinstance(wanted, DType):
+        return wanted == got
+    if not isinstance(got, DType) or got not in wanted.choices:
+        return False
+    return bound.dtypes.setdefault(wanted.name, got) == got
+
+
+def _expressions(signature: Signature, p: Parameter, facts: Facts | None, bound: Bound) -> None:
+    """Sizes that are expressions of dims, once all dims are known."""
+    if facts is None or p.kind == "out":
+        return
+    for extent, size in zip(p.tensor.shape, facts.shape, strict=True):
+        if not isinstance(extent, (int, Dim)) and evaluate(extent, bound.sizes) != size:
+            expected = expected_type(p.tensor, bound)
+            raise ValueError(_wrong(signature, p, expected, str(facts)))
+
+
+def _static(signature: Signature, p: Parameter, value: object, bound: Bound) -> None:
+    if p.type is bool:
+        if not isinstance(value, bool):
+            raise TypeError(_wrong(signature, p, "bool", shown(value)))
+    elif p.type is int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(_wrong(signature, p, "int", shown(value)))
+        _size(signature, p, value, bound)
+    elif not isinstance(value, DType):
+        raise TypeError(_wrong(signature, p, "a dtype", shown(value)))
+    else:
+        bound.dtypes[p.name] = value
+
+
+def _size(signature: Signature, p: Parameter, value: int, bound: Bound) -> None:
+    if p.name not in signature.dims:
+        return
+    known = bound.sizes.setdefault(p.name, value)
+    if known != value:
+        raise ValueError(_wrong(signature, p, f"{p.name}={known}", f"{value}"))
+
+
+def _scalar(signature: Signature, p: Parameter, value: object, bound: Bound) -> None:
+    if isinstance(p.type, DTypeVar):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(_wrong(signature, p, str(p.type), shown(value)))
+        return
+    assert isinstance(p.type, DType)
+    _number(signature, p, value, p.type)
+    if p.type.is_int:
+        assert isinstance(value, int)
+        _size(signature, p, value, bound)
+
+
+def _number(signature: Signature, p: Parameter, value: object, dtype: DType) -> None:
+    fits: tuple[type, ...] = (bool,) if dtype.kind == "bool" else (int,)
+    if dtype.is_float:
+        fits = (int, float)
+    is_flag = isinstance(value, bool)
+    if not isinstance(value, fits) or (is_flag and dtype.kind != "bool"):
+        raise TypeError(_wrong(signature, p, dtype.name, shown(value)))
+    if dtype.is_int:
+        low, high = (0, 2**dtype.bits - 1) if dtype.kind == "uint" else (
+            -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+        )  # fmt: skip
+        assert isinstance(value, int)
+        if not low <= value <= high:
+            raise ValueError(_wrong(signature, p, f"{dtype} in [{low}, {high}]", shown(value)))

@@ -1,0 +1,169 @@
+"""The reference run: the author's own function under NumPy. It is what a kernel means."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from kdsl.dtypes import DType
+from kdsl.frontend.arguments import Bound, Facts, bind, check, output_type
+from kdsl.frontend.signature import Parameter
+from kdsl.frontend.source import KernelSource
+from kdsl.lang.arrays import as_array, kdsl_dtype
+from kdsl.lang.context import DEFAULT_TILE, Run, running
+from kdsl.lang.run import RequirementError, Tensor, unwritten
+from kdsl.lang.value import Value
+
+Array = np.ndarray[Any, Any]
+
+
+def reference(
+    source: KernelSource, args: Sequence[object], kwargs: Mapping[str, object],
+    tiles: Mapping[str, int] | None = None,
+) -> Array | tuple[Array, ...] | None:  # fmt: skip
+    """Runs a kernel as the NumPy program it is.
+
+    Args:
+        args, kwargs: as the kernel is called: NumPy arrays (bf16 and fp8 of ml_dtypes) and
+            numbers. Outs are written when given, else made and returned.
+        tiles: length of a tile by loop variable; 64 where it is not given.
+
+    Returns:
+        The Outs that were omitted: one array, or several as a tuple; None when they were given.
+
+    Raises:
+        TypeError, ValueError, IndexError: as the compiled kernel, with the same text.
+        kdsl.lang.run.Race: two iterations of a parallel loop that depend on each other.
+    """
+    signature = source.signature
+    values = bind(signature, args, kwargs)
+    facts = {p.name: _facts(values[p.name]) for p in signature if p.is_tensor}
+    bound = check(signature, values, {n: f for n, f in facts.items() if f is not None})
+    _check_writable(source, bound)
+    made = [p for p in signature.of_kind("out") if values[p.name] is None]
+    run = Run(bound.sizes, bound.dtypes, _tile_sizes(source, tiles or {}))
+    with running(run):
+        passed = {p.name: _argument(p, bound) for p in signature}
+        positional = [passed[p.name] for p in signature if not p.keyword_only]
+        named = {p.name: passed[p.name] for p in signature if p.keyword_only}
+        try:
+            source.function(*positional, **named)
+        except RequirementError as err:
+            raise ValueError(_requirement(source, err)) from None
+    results = [passed[p.name].array for p in made]
+    if not results:
+        return None
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _facts(value: object) -> Facts | None:
+    if not isinstance(value, np.ndarray):
+        return None
+    return Facts(kdsl_dtype(value.dtype) or str(value.dtype), value.shape)
+
+
+def _check_writable(source: KernelSource, bound: Bound) -> None:
+    for i, p in enumerate(source.signature):
+        value = bound.values[p.name]
+        if p.kind in ("out", "inout") and isinstance(value, np.ndarray):
+            if not value.flags.writeable:
+                raise ValueError(
+                    f"{source.signature.text}: argument {i} `{p.name}`: "
+                    "expected a writable array, got a read-only one"
+                )
+
+
+def _argument(p: Parameter, bound: Bound) -> Any:
+    value = bound.values[p.name]
+    if p.kind == "static":
+        return value
+    if not p.is_tensor:
+        dtype = p.type if isinstance(p.type, DType) else bound.dtypes[p.type.name]  # type: ignore[union-attr]
+        if p.name in bound.sizes:
+            return value
+        assert isinstance(value, (bool, int, float))
+        return Value(as_array(value, dtype), dtype)
+    dtype, shape = output_type(p, bound)
+    if value is None:
+        value = unwritten(shape, dtype)
+    assert isinstance(value, np.ndarray)
+    return Tensor(p.name, value, p.kind, dtype)
+
+
+def _requirement(source: KernelSource, err: RequirementError) -> str:
+    """`attention(...): requires scale > 0`, the text from where the run stood."""
+    text = f"condition {err.position + 1} of `require`"
+    line = _line_of(source.function, err)
+    for node in ast.walk(source.node):
+        here = getattr(node, "lineno", 0) + source.text.first_line - 1
+        end = (getattr(node, "end_lineno", None) or 0) + source.text.first_line - 1
+        if isinstance(node, ast.Call) and here <= line <= end and _name(node.func) == "require":
+            text = source.text.segment(node.args[err.position])
+    return f"{source.signature.text}: requires {text}"
+
+
+def _line_of(function: FunctionType, err: BaseException) -> int:
+    trace = err.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is function.__code__:
+            return trace.tb_lineno
+        trace = trace.tb_next
+    return 0
+
+
+def _name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+# ---- tile sizes by loop variable
+
+
+def _tile_sizes(source: KernelSource, sizes: Mapping[str, int]) -> Callable[[], int]:
+    """Finds the loop variable of the `tiles` call that asks, by its place in the code."""
+    if not sizes:
+        return lambda: DEFAULT_TILE
+    variables = _tile_variables(source)
+    code = source.function.__code__
+
+    def size() -> int:
+        frame = sys._getframe(1)
+        while frame.f_code is not code:
+            if frame.f_back is None:
+                return DEFAULT_TILE
+            frame = frame.f_back
+        return sizes.get(variables.get(_place(code, frame.f_lasti), ""), DEFAULT_TILE)
+
+    return size
+
+
+def _place(code: CodeType, instruction: int) -> tuple[int, int]:
+    positions = list(code.co_positions())
+    line, _, column, _ = positions[instruction // 2]
+    return line or 0, column or 0
+
+
+def _tile_variables(source: KernelSource) -> dict[tuple[int, int], str]:
+    """Loop variables by line and column of the call of `tiles`."""
+    found: dict[tuple[int, int], str] = {}
+    offset = source.text.first_line - 1
+    for node in ast.walk(source.node):
+        if not isinstance(node, ast.For) or not isinstance(node.iter, ast.Call):
+            continue
+        calls: list[tuple[ast.expr, ast.expr]] = [(node.target, node.iter)]
+        if isinstance(node.target, ast.Tuple):
+            calls = list(zip(node.target.elts, node.iter.args, strict=False))
+        elif _name(node.iter.func) == "parallel":
+            calls = [(node.target, a) for a in node.iter.args]
+        for target, call in calls:
+            if isinstance(target, ast.Name) and isinstance(call, ast.Call):
+                place = call.lineno + offset, call.col_offset + source.text.indent
+                found[place] = target.id
+    return found

@@ -1,0 +1,352 @@
+"""Tensors, tiles and loops of a reference run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kdsl.dims import DimExpr, Extent, Size
+from kdsl.dtypes import DType, DTypeVar, boolean, i64
+from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype, numpy_dtype
+from kdsl.lang.context import DEFAULT_TILE, chosen_dtype, current
+from kdsl.lang.promote import check_literal
+from kdsl.lang.value import Value, plain
+
+
+class Tile:
+    """The slice [start, stop) that a loop is at."""
+
+    __slots__ = ("start", "stop")
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = Size(start), Size(stop)
+
+    @property
+    def size(self) -> int:
+        """How many elements the slice has; the last one has fewer."""
+        return Size(self.stop - self.start)
+
+    @property
+    def index(self) -> Value:
+        """The absolute index at each place."""
+        return Value(np.arange(self.start, self.stop, dtype=np.int64), i64, weak=True)
+
+    def __add__(self, by: object) -> Tile:
+        return self._moved(_offset(by))
+
+    __radd__ = __add__
+
+    def __sub__(self, by: object) -> Tile:
+        return self._moved(-_offset(by))
+
+    def _moved(self, by: int) -> Tile:
+        return Tile(self.start + by, self.stop + by)
+
+    def refuse_arithmetic(self) -> NoReturn:
+        raise TypeError("a tile is no number: `.index` is its indices, `.start` its first")
+
+    def __repr__(self) -> str:
+        return f"tile [{self.start}, {self.stop})"
+
+
+def _offset(by: object) -> int:
+    number = plain(by)
+    if isinstance(number, float) or (isinstance(number, Value) and not number.dtype.is_int):
+        raise TypeError(f"a tile moves by an integer, got {by!r}")
+    return int(number.__index__())
+
+
+class Race(RuntimeError):
+    """Two iterations of a parallel loop that depend on each other."""
+
+
+class Tensor:
+    """A tensor parameter or scratch buffer of a run: only `tensor[...] = value` changes it.
+
+    Indexing copies. Reads and writes are watched: one parallel iteration must not read or write
+    an element that another one of the same loop writes.
+    """
+
+    __slots__ = ("_readers", "_writers", "array", "dtype", "kind", "name")
+    __iter__ = None
+
+    def __init__(self, name: str, array: Array, kind: str, dtype: DType | None = None) -> None:
+        found = kdsl_dtype(array.dtype) if dtype is None else dtype
+        assert found is not None, array.dtype
+        self.name, self.array, self.kind, self.dtype = name, array, kind, found
+        self._writers = self._readers = None if kind == "in" else np.zeros(array.shape, np.int64)
+        if self._writers is not None:
+            self._readers = np.zeros(array.shape, np.int64)
+            run = current()
+            if run is not None:
+                run.tensors.append(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(map(Size, self.array.shape))
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, item: object) -> Value:
+        index = self._index(item)
+        self._note_read(index)
+        return Value(np.array(self.array[index]), self.dtype)
+
+    def __setitem__(self, item: object, value: object) -> None:
+        if self.kind == "in":
+            raise TypeError(f"`{self.name}` is an input; declare it InOut to write it")
+        index = self._index(item)
+        new = plain(value)
+        if isinstance(new, Value):
+            array = cast(new.array, self.dtype)
+        else:
+            check_literal(new, self.dtype)
+            array = as_array(new, self.dtype)
+        place = self.array[index].shape
+        try:
+            array = np.broadcast_to(array, place)
+        except ValueError:
+            raise TypeError(
+                f"the value does not fit into `{self.name}[...]`: {list(array.shape)} "
+                f"into {list(place)}"
+            ) from None
+        self._note_write(index)
+        self.array[index] = array
+
+    def refuse_arithmetic(self) -> NoReturn:
+        colons = ", ".join([":"] * self.ndim) or "()"
+        raise TypeError(
+            f"the tensor `{self.name}` is used without an index: `{self.name}[{colons}]` "
+            "is its elements"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name}: {self.dtype}{list(self.array.shape)}"
+
+    # ---- places
+
+    def _index(self, item: object) -> tuple[Any, ...]:
+        items = list(item) if isinstance(item, tuple) else [item]
+        dots = items.count(Ellipsis) if Ellipsis in _plain_items(items) else 0
+        if any(i is None for i in items):
+            raise TypeError(f"None in the index of `{self.name}`: index first, then `[:, None]`")
+        if len(items) - dots > self.ndim:
+            raise TypeError(f"too many indices for `{self.name}`, which has {self.ndim} dimensions")
+        at = next((n for n, i in enumerate(items) if i is Ellipsis), len(items))
+        fill = self.ndim - (len(items) - dots)
+        items[at : at + dots] = [slice(None)] * fill
+        return tuple(self._place(i, size) for i, size in zip(items, self.array.shape, strict=True))
+
+    def _place(self, item: object, size: int) -> object:
+        match item:
+            case Tile():
+                if item.start >= item.stop:
+                    return slice(0, 0)
+                if item.start < 0 or item.stop > size:
+                    raise self._outside(f"the slice [{item.start}, {item.stop})", size)
+                return slice(item.start, item.stop)
+            case slice():
+                return self._slice(item, size)
+            case Value() if item.ndim:
+                return self._gather(item, size)
+        number = plain(item)
+        if isinstance(number, (bool, float)):
+            raise TypeError(f"`{self.name}` is not indexed with {item!r}")
+        # only a literal counts from the end; sizes and run-time values never do
+        from_end = isinstance(number, int) and not isinstance(number, Size) and number < 0
+        index = int(number.__index__())
+        at = index + size if from_end else index
+        if not 0 <= at < size:
+            raise self._outside(f"index {index}", size)
+        return at
+
+    def _slice(self, item: slice, size: int) -> slice:
+        start = 0 if item.start is None else self._edge(item.start, size)
+        stop = size if item.stop is None else self._edge(item.stop, size)
+        step = 1 if item.step is None else int(item.step)
+        if step < 1:
+            raise TypeError("the step of a slice is a positive integer")
+        if start < stop and (start < 0 or stop > size):
+            raise self._outside(f"the slice [{start}, {stop})", size)
+        return slice(start, max(start, stop), step)
+
+    def _edge(self, edge: object, size: int) -> int:
+        number = plain(edge)
+        if isinstance(number, (bool, float)) or (isinstance(number, Value) and number.ndim):
+            raise TypeError(f"the ends of a slice are integers, got {edge!r}")
+        index = int(number.__index__())
+        literal = isinstance(number, int) and not isinstance(number, Size)
+        return index + size if literal and index < 0 else index
+
+    def _gather(self, item: Value, size: int) -> Array:
+        if not item.dtype.is_int:
+            raise TypeError(f"an index must be an integer, got {item.dtype}")
+        wrong = (item.array < 0) | (item.array >= size)
+        if wrong.any():
+            raise self._outside(f"index {item.array[wrong][0]}", size)
+        return item.array
+
+    def _outside(self, what: str, size: int) -> IndexError:
+        return IndexError(f"{what} is outside `{self.name}`, whose axis has {size} elements")
+
+    # ---- independence of iterations
+
+    def _note_read(self, index: tuple[Any, ...]) -> None:
+        run = current()
+        if self._writers is None or self._readers is None or run is None or not run.iteration:
+            return
+        writers = self._writers[index]
+        if np.any((writers != 0) & (writers != run.iteration)):
+            raise Race(
+                f"`{self.name}`: an iteration of kdsl.parallel reads an element that another one "
+                "writes; write it in an earlier parallel loop"
+            )
+        readers = self._readers[index]
+        mine = (readers == 0) | (readers == run.iteration)
+        self._readers[index] = np.where(mine, run.iteration, -1)
+
+    def _note_write(self, index: tuple[Any, ...]) -> None:
+        run = current()
+        if self._writers is None or self._readers is None or run is None or not run.iteration:
+            return
+        writers, readers = self._writers[index], self._readers[index]
+        if np.any((writers != 0) & (writers != run.iteration)):
+            raise Race(f"`{self.name}`: two iterations of kdsl.parallel write one element")
+        if np.any((readers != 0) & (readers != run.iteration)):
+            raise Race(
+                f"`{self.name}`: an iteration of kdsl.parallel writes an element that another one "
+                "reads; read it in an earlier parallel loop"
+            )
+        self._writers[index] = run.iteration
+
+    def forget(self) -> None:
+        """A new parallel loop may read and write what an earlier one did."""
+        if self._writers is not None and self._readers is not None:
+            self._writers[...] = 0
+            self._readers[...] = 0
+
+
+def _plain_items(items: list[object]) -> list[object]:
+    """Items that can be compared with `...`: values would compare by element."""
+    return [i for i in items if i is Ellipsis]
+
+
+def _refuse(self: Tensor, *others: object) -> NoReturn:
+    self.refuse_arithmetic()
+
+
+for _name in (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift",
+    "rshift", "matmul",
+):  # fmt: skip
+    setattr(Tensor, f"__{_name}__", _refuse)
+    setattr(Tensor, f"__r{_name}__", _refuse)
+for _name in ("lt", "le", "gt", "ge", "neg", "abs", "invert", "bool"):
+    setattr(Tensor, f"__{_name}__", _refuse)
+
+
+# ---- functions of the language
+
+
+def full(shape_and_value: tuple[object, ...], dtype: DType | DTypeVar) -> Value:
+    """A value that is the same everywhere."""
+    *shape, number = shape_and_value
+    target = chosen_dtype(dtype)
+    fill = plain(number)
+    lengths = tuple(map(_length, shape))
+    if isinstance(fill, Value):
+        if fill.ndim:
+            raise TypeError("`full` takes one number")
+        array = cast(fill.array, target)
+    else:
+        check_literal(fill, target)
+        array = as_array(fill, target)
+    return Value(np.full(lengths, array[()], dtype=numpy_dtype(target)), target)
+
+
+def _length(item: object) -> int:
+    if isinstance(item, Tile):
+        return max(item.size, 0)
+    number = plain(item)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise TypeError(f"a shape is made of tiles, dims and integers, got {item!r}")
+    return number
+
+
+def arange(size: Extent) -> Value:
+    """0, 1, ... size - 1."""
+    return Value(np.arange(_length(size), dtype=np.int64), i64, weak=True)
+
+
+def tiles(dim: object, start: object, stop: object, size: int | None) -> Iterable[Tile]:
+    """The slices of [start, stop) clamped to [0, dim]."""
+    end = _integer(dim)
+    first = 0 if start is None else max(_integer(start), 0)
+    last = end if stop is None else min(_integer(stop), end)
+    run = current()
+    step = size if size is not None else DEFAULT_TILE if run is None else run.tile_size()
+    return [Tile(at, min(at + step, last)) for at in range(first, last, step)]
+
+
+def _integer(x: object) -> int:
+    number = plain(x)
+    if isinstance(number, (bool, float)):
+        raise TypeError(f"a bound is one integer, got {x!r}")
+    return int(number.__index__())
+
+
+def parallel(over: tuple[object, ...]) -> Iterator[Any]:
+    """Every combination, the last varying fastest; one after another."""
+    ranges = [
+        o if isinstance(o, (list, tuple)) else [Size(i) for i in range(_integer(o))] for o in over
+    ]
+    run = current()
+    if run is None:
+        raise TypeError("kdsl.parallel runs inside a kernel: call the kernel, or its .reference")
+    if run.iteration:
+        raise TypeError("kdsl.parallel stands inside another one")
+    run.phase += 1
+    for tensor in run.tensors:
+        tensor.forget()
+    for number, combination in enumerate(itertools.product(*ranges), 1):
+        run.iteration = number
+        yield combination if len(combination) > 1 else combination[0]
+    run.iteration = 0
+
+
+def scratch(dtype: DType | DTypeVar, shape: tuple[Extent, ...]) -> Tensor:
+    """A tensor that lives as long as the call."""
+    target = chosen_dtype(dtype)
+    return Tensor("scratch", unwritten(tuple(map(_length, shape)), target), "scratch", target)
+
+
+def unwritten(shape: tuple[int, ...], dtype: DType) -> Array:
+    """Elements that nobody wrote yet: NaN, so that reading one shows."""
+    fill: object = float("nan") if dtype.is_float else 0
+    return np.full(shape, as_array(fill, dtype)[()], dtype=numpy_dtype(dtype))
+
+
+def require(conditions: tuple[object, ...]) -> None:
+    """Checks the conditions of a call. Raises ValueError."""
+    for position, condition in enumerate(conditions):
+        held = plain(condition) if not isinstance(condition, DimExpr) else int(condition)
+        if isinstance(held, Value) and held.dtype is not boolean:
+            raise TypeError("a condition of `require` must be a bool")
+        if not held:
+            raise RequirementError(position)
+
+
+class RequirementError(ValueError):
+    """A condition of `require` that does not hold; `position` is its place in the call."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"condition {position + 1} of `require` does not hold")
+        self.position = position

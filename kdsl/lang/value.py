@@ -1,0 +1,331 @@
+"""Tiles as values: immutable arrays whose operators follow kdsl's promotion table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kdsl.dims import DimExpr
+from kdsl.dtypes import DType, DTypeVar, boolean, f32, f64, i64
+from kdsl.lang import meaning, promote
+from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype
+from kdsl.lang.context import chosen_dtype
+from kdsl.lang.ops import OPS, REDUCTIONS
+from kdsl.lang.promote import Operand, PromotionError
+from kdsl.lang.scalars import SCALARS
+
+
+class Value:
+    """An array that never changes, with its kdsl dtype.
+
+    Attributes:
+        array: the elements; nobody writes to it.
+        dtype: the element type.
+        weak: takes the dtype of what it meets, as indices do.
+    """
+
+    __slots__ = ("array", "dtype", "weak")
+    __hash__ = None  # type: ignore[assignment]
+    __iter__ = None
+    # NumPy scalars and arrays on the left leave the operation to us
+    __array_ufunc__ = None
+
+    def __init__(self, array: Array, dtype: DType | None = None, weak: bool = False) -> None:
+        found = kdsl_dtype(array.dtype) if dtype is None else dtype
+        if found is None:
+            raise TypeError(f"kdsl has no dtype {array.dtype}")
+        self.array, self.dtype, self.weak = array, found, weak
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.array.shape
+        return shape
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def T(self) -> Value:  # noqa: N802
+        """The axes in reverse order."""
+        return Value(self.array.T, self.dtype, self.weak)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{self.dtype}[{shape}] {np.array2string(self.array, threshold=64)}"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype=dtype)
+
+    def astype(self, dtype: DType | DTypeVar) -> Value:
+        """In another dtype, rounded to nearest even."""
+        target = chosen_dtype(dtype)
+        return Value(cast(self.array, target), target)
+
+    def __getitem__(self, item: Any) -> Value:
+        items = item if isinstance(item, tuple) else (item,)
+        for i in items:
+            whole = isinstance(i, slice) and i == slice(None)
+            if not (i is None or i is Ellipsis or whole or (i == 0 and 1 in self.shape)):
+                raise TypeError(
+                    f"a value is indexed with `:` and `None` only, got {i!r}; "
+                    "index the tensor itself, or reduce the value"
+                )
+        return Value(self.array[item], self.dtype, self.weak)
+
+    def __setitem__(self, item: object, value: object) -> NoReturn:
+        raise TypeError(
+            "only tensors have elements to write; a value never changes: "
+            "make a new one, e.g. with kdsl.where"
+        )
+
+    # ---- one element as a Python number
+
+    def __bool__(self) -> bool:
+        self._only_one("a condition must be one value; reduce it with .any() or .all()")
+        if self.dtype is not boolean:
+            raise TypeError(f"a run-time condition must be a bool, got a scalar {self.dtype}")
+        return bool(self.array)
+
+    def __index__(self) -> int:
+        self._only_one("an index must be one value")
+        if not self.dtype.is_int:
+            raise TypeError(f"an index must be an integer, got a scalar {self.dtype}")
+        return int(self.array)
+
+    def __float__(self) -> float:
+        raise TypeError("a run-time value is converted by .astype(kdsl.f64)")
+
+    def __int__(self) -> int:
+        raise TypeError("a run-time value is converted by .astype(kdsl.i64)")
+
+    def _only_one(self, message: str) -> None:
+        if self.array.ndim:
+            raise TypeError(f"{message}; got {self.dtype}[{', '.join(map(str, self.shape))}]")
+
+    # ---- operators, filled in below
+
+    __add__: Callable[..., Any]
+    __sub__: Callable[..., Any]
+    __mul__: Callable[..., Any]
+    __truediv__: Callable[..., Any]
+    __lt__: Callable[..., Any]
+    __gt__: Callable[..., Any]
+
+    def __matmul__(self, other: object) -> NoReturn:
+        raise TypeError("a kernel cannot use `@`: write kdsl.dot(a, b)")
+
+    def __divmod__(self, other: object) -> tuple[Any, Any]:
+        return elementwise("floordiv", self, other), elementwise("mod", self, other)
+
+    def __neg__(self) -> Any:
+        if self.dtype.kind in ("bool", "uint"):
+            raise TypeError(f"`-` is not of {self.dtype}")
+        return elementwise("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return elementwise("abs", self)
+
+    def __invert__(self) -> Any:
+        return elementwise("not", self)
+
+    # ---- reductions
+
+    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("sum", self, axis, keepdims)
+
+    def prod(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("prod", self, axis, keepdims)
+
+    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("max", self, axis, keepdims)
+
+    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("min", self, axis, keepdims)
+
+    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("mean", self, axis, keepdims)
+
+    def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("any", self, axis, keepdims)
+
+    def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("all", self, axis, keepdims)
+
+    def argmax(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("argmax", self, axis, keepdims)
+
+    def argmin(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return reduction("argmin", self, axis, keepdims)
+
+
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floordiv",
+    "mod": "mod", "pow": "pow", "and": "and", "or": "or", "xor": "xor", "lshift": "shl",
+    "rshift": "shr",
+}  # fmt: skip
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _operator(fn: str, swap: bool = False) -> Callable[[Value, object], object]:
+    def method(self: Value, other: object) -> object:
+        return elementwise(fn, other, self) if swap else elementwise(fn, self, other)
+
+    return method
+
+
+for _name, _fn in _OPERATORS.items():
+    setattr(Value, f"__{_name}__", _operator(_fn))
+    setattr(Value, f"__r{_name}__", _operator(_fn, swap=True))
+for _name in _COMPARISONS:
+    setattr(Value, f"__{_name}__", _operator(_name))
+
+
+def plain(x: object) -> Value | bool | int | float:
+    """An operand as a value or a Python number. Raises TypeError for anything else."""
+    if isinstance(x, (Value, bool, int, float)):
+        return x
+    if isinstance(x, DimExpr):
+        return int(x)
+    if isinstance(x, np.generic):
+        number = x.item()
+        if isinstance(number, (bool, int, float)):
+            return number
+    refuse = getattr(type(x), "refuse_arithmetic", None)
+    if refuse is not None:
+        refuse(x)
+    if isinstance(x, np.ndarray):
+        raise TypeError("a NumPy array is no value of a kernel: pass it as a parameter")
+    raise TypeError(f"this is no number: {type(x).__name__}")
+
+
+def elementwise(fn: str, *args: object) -> Any:
+    """An elementwise operation of values and Python numbers; of numbers alone, a number.
+
+    Raises:
+        PromotionError: dtypes without a common one, an integer out of range.
+        TypeError: operands that are no values.
+    """
+    operands = [plain(a) for a in args]
+    if fn == "pow" and isinstance(operands[1], int) and 1 <= operands[1] <= 4:
+        return _repeated(operands[0], operands[1])
+    if not any(isinstance(o, Value) for o in operands):
+        return _of_numbers(fn, operands)
+    if fn == "where":
+        return _where(operands)
+    kinds = [_kind(o) for o in operands]
+    if fn == "pow" and promote.arithmetic(*kinds).result.is_int:
+        raise PromotionError("an integer power needs an exponent from 1 to 4")
+    dtypes = OPS[fn].promote(*kinds)
+    arrays = [_in_dtype(o, dtypes.compute) for o in operands]
+    return Value(OPS[fn].numpy(*arrays), dtypes.result, dtypes.weak)
+
+
+def _of_numbers(fn: str, operands: list[Any]) -> object:
+    if fn in SCALARS:
+        return SCALARS[fn](*operands)
+    return NUMBER_OPERATORS[fn](*operands)
+
+
+NUMBER_OPERATORS: dict[str, Callable[..., Any]] = {"pow": pow, "neg": lambda x: -x}
+
+
+def _repeated(base: Any, exponent: int) -> Any:
+    result = base * 1 if exponent == 1 else base
+    for _ in range(exponent - 1):
+        result = result * base
+    return result
+
+
+def _where(operands: list[Any]) -> Any:
+    condition, *choices = operands
+    if not isinstance(condition, Value):
+        return choices[0] if condition else choices[1]
+    if condition.dtype is not boolean:
+        raise TypeError(f"the condition of `where` must be bool, got {condition.dtype}")
+    dtypes = promote.choice(*map(_kind, choices))
+    arrays = [_in_dtype(o, dtypes.compute) for o in choices]
+    return Value(OPS["where"].numpy(condition.array, *arrays), dtypes.result, dtypes.weak)
+
+
+def _kind(x: Value | bool | int | float) -> Operand:
+    return Operand(x.dtype, x.weak) if isinstance(x, Value) else promote.weak_operand(x)
+
+
+def _in_dtype(x: Value | bool | int | float, dtype: DType) -> Array:
+    if isinstance(x, Value):
+        return cast(x.array, dtype)
+    promote.check_literal(x, dtype)
+    return as_array(x, dtype)
+
+
+def reduction(fn: str, x: object, axis: Any, keepdims: bool) -> Value:
+    """A reduction along one axis, several, or all.
+
+    Raises:
+        TypeError: a dtype that has no such reduction.
+    """
+    value = plain(x)
+    if not isinstance(value, Value):
+        raise TypeError(f"`{fn}` is of tiles, got the number {value!r}")
+    axes = _axes(value.ndim, axis)
+    if fn == "mean":
+        return _mean(value, axes, keepdims)
+    if fn in ("any", "all") and value.dtype is not boolean:
+        raise TypeError(f"`{fn}` is of bools, got {value.dtype}")
+    if fn in ("max", "min", "argmax", "argmin") and value.dtype is boolean:
+        raise TypeError(f"`{fn}` is of numbers, got bool; use .any() or .all()")
+    if fn in ("argmax", "argmin") and len(axes) != 1:
+        raise TypeError(f"`{fn}` needs one axis: say which, axis=...")
+    dtypes = REDUCTIONS[fn].rule(Operand(value.dtype, value.weak))
+    array = cast(value.array, dtypes.compute)
+    for a in sorted(axes, reverse=True):
+        array = REDUCTIONS[fn].numpy(array, a)
+        if keepdims:
+            array = np.expand_dims(array, a)
+    return Value(array, dtypes.result)
+
+
+def _axes(rank: int, axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for a in axes:
+        if not -rank <= a < rank:
+            raise TypeError(f"there is no axis {a} of {rank}")
+    return tuple(a % rank for a in axes)
+
+
+def _mean(value: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    floats = value.astype(f64 if value.dtype is f64 and not value.weak else f32)
+    count = int(np.prod([value.shape[a] for a in axes], dtype=np.int64))
+    total = reduction("sum", floats, axes, keepdims)
+    result: Value = total / Value(as_array(count, i64), i64, weak=True)
+    return result
+
+
+def dot(a: object, b: object) -> Value:
+    """The matrix product of values with one or two axes.
+
+    Raises:
+        PromotionError: operands of two dtypes.
+        TypeError: operands of other ranks, whose inner axes differ.
+    """
+    x, y = plain(a), plain(b)
+    if not isinstance(x, Value) or not isinstance(y, Value):
+        raise TypeError("`dot` is of tiles")
+    for v in (x, y):
+        if not 1 <= v.ndim <= 2:
+            raise TypeError(f"`dot` is of values with one or two axes, got {v.ndim}")
+    dtypes = promote.dot(x.dtype, y.dtype)
+    if x.shape[-1] != y.shape[0]:
+        raise TypeError(f"the inner axes of `dot` differ: {x.shape[-1]} and {y.shape[0]}")
+    return Value(meaning.dot(x.array, y.array, dtypes.result), dtypes.result)
