@@ -278,7 +278,7 @@ def _lambda(ctx: Context, frame: Frame, node: ast.Lambda) -> object:
 
 def inner_function(frame: Frame, node: ast.FunctionDef) -> Closure:
     """A function defined in a kernel or helper."""
-    source = FunctionSource(frame.function, frame.source.text, node)
+    source = FunctionSource(frame.source.function, frame.source.text, node)
     return Closure(source, frame.names)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field
-from types import FunctionType
 
 from kdsl.dims import Dim, DimExpr, DimOp, Extent, dim_names
 from kdsl.dtypes import DTypeVar
@@ -59,7 +58,7 @@ class Frame:
         return self._outside(ctx, name, span)
 
     def _outside(self, ctx: Context, name: str, span: Span) -> object:
-        fn = self.function
+        fn = self.source.function
         try:
             return known(ctx, lookup(fn, name), span)
         except EmptyCell:
@@ -72,11 +71,6 @@ class Frame:
             close = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean `{close[0]}`?" if close else ""
             raise ctx.type_error(f"`{name}` is not defined", span, "", hint) from None
-
-    @property
-    def function(self) -> FunctionType:
-        function: FunctionType = self.source.function
-        return function
 
 
 def known(ctx: Context, value: object, span: Span) -> object:

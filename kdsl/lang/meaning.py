@@ -14,6 +14,7 @@ import numpy as np
 
 from kdsl.dtypes import DType, f32, f64
 from kdsl.lang.arrays import Array, as_array, kdsl_dtype, numpy_dtype
+from kdsl.lang.promote import highest, lowest
 
 Meaning = Callable[..., Array]
 
@@ -133,13 +134,10 @@ def reduce(fn: str, array: Array, axis: int) -> Array:
 
 
 def _extremum(fn: str, array: Array, axis: int) -> Array:
-    from kdsl.lang.ops import REDUCTIONS
-
     dtype = kdsl_dtype(array.dtype)
-    neutral = REDUCTIONS[fn].empty
     assert dtype is not None
-    assert neutral is not None
-    number = float(neutral(dtype)) if dtype.is_float else int(neutral(dtype))
+    text = lowest(dtype) if fn == "max" else highest(dtype)
+    number = float(text) if dtype.is_float else int(text)
     whole = np.maximum if fn == "max" else np.minimum
     initial = as_array(number, dtype)
     return np.asarray(whole.reduce(array, axis=axis, initial=initial[()])).astype(array.dtype)

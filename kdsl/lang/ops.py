@@ -127,18 +127,6 @@ def _arg_rule(operand: Operand) -> Promoted:
     return Promoted(promote.extremum(operand).compute, i64)
 
 
-def _lowest(dtype: DType) -> str:
-    if dtype.is_float:
-        return "-inf"
-    return "False" if dtype is boolean else str(promote.int_range(dtype)[0])
-
-
-def _highest(dtype: DType) -> str:
-    if dtype.is_float:
-        return "inf"
-    return "True" if dtype is boolean else str(promote.int_range(dtype)[1])
-
-
 def _number(text: str) -> Callable[[DType], str]:
     return lambda dtype: f"{text}.0" if dtype.is_float else text
 
@@ -149,8 +137,8 @@ REDUCTIONS: dict[str, ReductionInfo] = {
     for r in (
         ReductionInfo("sum", promote.accumulation, _number("0")),
         ReductionInfo("prod", promote.accumulation, _number("1")),
-        ReductionInfo("max", promote.extremum, _lowest),
-        ReductionInfo("min", promote.extremum, _highest),
+        ReductionInfo("max", promote.extremum, promote.lowest),
+        ReductionInfo("min", promote.extremum, promote.highest),
         ReductionInfo("any", _any_rule, lambda dtype: "False"),
         ReductionInfo("all", _any_rule, lambda dtype: "True"),
         ReductionInfo("argmax", _arg_rule, None),

@@ -173,6 +173,20 @@ def int_range(dtype: DType) -> tuple[int, int]:
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
 
 
+def lowest(dtype: DType) -> str:
+    """What no number of the dtype is below, as a literal: the max of nothing."""
+    if dtype.is_float:
+        return "-inf"
+    return "False" if dtype is boolean else str(int_range(dtype)[0])
+
+
+def highest(dtype: DType) -> str:
+    """What no number of the dtype is above, as a literal: the min of nothing."""
+    if dtype.is_float:
+        return "inf"
+    return "True" if dtype is boolean else str(int_range(dtype)[1])
+
+
 def check_literal(number: bool | int | float, dtype: DType) -> None:
     """A Python number must be one of the dtype it becomes.
 
