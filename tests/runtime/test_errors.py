@@ -1,4 +1,4 @@
-"""Wrong input is an error with a name: the signature, the argument, what was expected, what came."""
+"""Wrong input is an error with a name: signature, argument, what was expected, what came."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_error(call: Callable[[], object], kind: type[Exception], text: str) -> No
 REFUSED: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("list", lambda: [1, 2], TypeError, "expected f32[M=2, N=3], got list"),
     ("tuple", lambda: (1, 2), TypeError, "expected f32[M=2, N=3], got tuple"),
-    ("dict", lambda: {}, TypeError, "expected f32[M=2, N=3], got dict"),
+    ("dict", dict, TypeError, "expected f32[M=2, N=3], got dict"),
     ("set", lambda: {1}, TypeError, "expected f32[M=2, N=3], got set"),
     ("object", object, TypeError, "expected f32[M=2, N=3], got object"),
     ("class", lambda: np.float32, TypeError, "expected f32[M=2, N=3], got type"),

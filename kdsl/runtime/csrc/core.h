@@ -91,7 +91,7 @@ typedef struct {
   unsigned char* required;  ///< whether a call must give the parameter
   Py_ssize_t max_args;
   char release_gil;
-  char owned;            ///< pass Tensor objects instead of DLTensor views
+  char owned;            ///< OWNED_TENSORS or 0
   char known;            ///< has kdsl metadata: do the safety checks
   const char* text;      ///< UTF-8 of name
 } Function;
@@ -125,6 +125,8 @@ typedef struct HoldChunk {
 } HoldChunk;
 
 #define FRAME_ARGS 16
+#define OWNED_TENSORS 1  // pass Tensor objects instead of views
+#define OWNED_VALUES 2   // no views at all, not even of strings: elements of an Array
 #define FRAME_STRIDES 64
 
 typedef struct Frame {
@@ -135,7 +137,7 @@ typedef struct Frame {
   DLTensor* views;
   int64_t* strides;
   int strides_left;
-  int owned;  ///< pass Tensor objects instead of views
+  int owned;  ///< how much of the arguments a callee may keep, one of the values below
   Family family;
   const DLPackExchangeAPI* api;  ///< of the first tensor, when its family is FAMILY_EXCHANGE
   int32_t device_type;

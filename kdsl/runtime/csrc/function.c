@@ -32,7 +32,7 @@ PyObject* rt_function_new(TVMFFISafeCallType entry, void* handle, PyObject* name
   fn->text = text;
   fn->library = library;
   fn->release_gil = 1;
-  fn->owned = 1;
+  fn->owned = OWNED_TENSORS;
   fn->max_args = INTPTR_MAX;
   return (PyObject*)fn;
 }

@@ -72,7 +72,7 @@ static int take_str(Frame* frame, Py_ssize_t index, PyObject* object, const Type
   if (size <= 7) {
     *arg = (TVMFFIAny){.type_index = kTVMFFISmallStr, .small_str_len = (uint32_t)size};
     memcpy(arg->v_bytes, text, (size_t)size);
-  } else if (!frame->owned && memchr(text, 0, (size_t)size) == NULL) {
+  } else if (frame->owned != OWNED_VALUES && memchr(text, 0, (size_t)size) == NULL) {
     *arg = (TVMFFIAny){.type_index = kTVMFFIRawStr, .v_c_str = text};
   } else {
     return put_object(frame, index, rt_string_new(kTVMFFIStr, text, (size_t)size));
@@ -101,7 +101,7 @@ static int fill_array(const Frame* outer, PyObject* items, TVMFFIAny* out) {
                  .objects = objects,
                  .args = out,
                  .views = views,
-                 .owned = 1};
+                 .owned = OWNED_VALUES};
   int64_t no_strides;  // rank 0 needs a pointer, though never reads it
   inner.strides = &no_strides;
   inner.holds = &inner.first_holds;
