@@ -45,7 +45,7 @@ class Call : public ArgReader {
     }
     if (given && omitted) return half_omitted(*omitted);
     for (View* view = views_; view; view = view->next_) {
-      if (!view->given_ ? !make(*view, device) : has_gaps(*view) && !close_gaps(*view))
+      if (!view->given_ ? !make(*view, device) : rows_have_gaps(*view) && !close_gaps(*view))
         return false;
     }
     return true;
@@ -78,18 +78,21 @@ class Call : public ArgReader {
   static constexpr int kMaxOutputs = 64;
   struct Copy;
 
-  KDSL_NOINLINE bool is_separate(const View& output) {
+  bool is_separate(const View& output) {
     for (View* other = views_; other; other = other->next_) {
-      if (other == &output || !other->given_) continue;
-      // Two outputs meet here twice; the later one of them speaks.
-      if (other->role_ != View::kInput && other->index_ > output.index_) continue;
-      const Region mine = output.region(), its = other->region();
-      if (!overlap(mine, its)) continue;
-      const bool replaces = output.replaces_ >> (other->index_ & 63) & 1;
-      if (replaces && mine.is_same_view(its)) continue;
-      return overlapping(output, *other);
+      // Null and disjoint memory, nearly always, and nothing for a tensor with itself.
+      if (other->end_byte_ <= output.first_byte_ || output.end_byte_ <= other->first_byte_)
+        continue;
+      if (other != &output && !may_meet(output, *other)) return overlapping(output, *other);
     }
     return true;
+  }
+
+  /// Whether views whose memory meets are interleaved, or the same where the kernel allows it.
+  KDSL_COLD static bool may_meet(const View& output, const View& other) {
+    const Region mine = output.region(), its = other.region();
+    if (!overlap(mine, its)) return true;
+    return output.replaces_ >> (other.index_ & 63) & 1 && mine.is_same_view(its);
   }
 
   KDSL_COLD bool overlapping(const View& output, const View& other) {
@@ -145,9 +148,9 @@ class Call : public ArgReader {
   }
 
   /// Whether the elements of a row lie apart; kernels take them to be neighbours.
-  static bool has_gaps(const View& view) {
+  static bool rows_have_gaps(const View& view) {
     const int last = view.ndim_ - 1;
-    return last >= 0 && view.sizes_[last] > 1 && view.strides_[last] != 1 && !view.empty_;
+    return view.has_gaps_ && view.end_byte_ && view.sizes_[last] > 1 && view.strides_[last] != 1;
   }
 
   KDSL_COLD bool close_gaps(View& view) {

@@ -27,7 +27,7 @@ class Dim {
 
 /// One extent of an expected shape: a number, or a dim.
 struct Extent {
-  constexpr Extent() : dim(nullptr), number(0) {}
+  Extent() = default;
   constexpr Extent(i64 number) : dim(nullptr), number(number) {}
   constexpr Extent(int number) : dim(nullptr), number(number) {}
   constexpr Extent(Dim& dim) : dim(&dim), number(0) {}

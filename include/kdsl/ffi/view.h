@@ -65,17 +65,18 @@ class View {
     device_ = tensor->device;
     if (!is_host_memory(device_)) return mismatch("ValueError");
     data_ = static_cast<char*>(tensor->data) + tensor->byte_offset;
-    i64 compact = 1;
+    i64 elements = 1;
     for (int i = ndim_ - 1; i >= 0; --i) {
-      sizes_[i] = tensor->shape[i];
-      strides_[i] = tensor->strides ? tensor->strides[i] : compact;
-      compact *= sizes_[i];
+      const i64 size = tensor->shape[i];
+      const i64 stride = tensor->strides ? tensor->strides[i] : elements;
+      if (!accept(extents_[i], size)) return mismatch("ValueError");
+      // The stride of a size-1 axis carries no meaning.
+      if (stride != elements && size != 1) has_gaps_ = true;
+      sizes_[i] = size;
+      strides_[i] = stride;
+      elements *= size;
     }
-    for (int i = 0; i < ndim_; ++i) {
-      if (!accept(extents_[i], sizes_[i])) return mismatch("ValueError");
-    }
-    empty_ = compact == 0;
-    if (!empty_) check_memory();
+    if (elements != 0) check_memory(elements);
   }
 
   bool accept(DLDataType dtype) {
@@ -96,13 +97,21 @@ class View {
     return true;
   }
 
-  KDSL_NOINLINE void check_memory() {
-    if (!static_cast<const void*>(data_)) return bad_memory("the data pointer is null");
+  void check_memory(i64 elements) {
     const auto address = reinterpret_cast<uintptr_t>(data_);
-    if (address % element_bytes() != 0) {
-      return bad_memory("the data is not aligned to its element size");
-    }
-    if (role_ != kInput && overlaps_itself(region())) {
+    const auto size = static_cast<uintptr_t>(element_bytes());
+    if (address == 0) return bad_memory("the data pointer is null");
+    if (address & (size - 1)) return bad_memory("the data is not aligned to its element size");
+    first_byte_ = address;
+    end_byte_ = address + elements * size;
+    if (has_gaps_) check_gaps();
+  }
+
+  KDSL_NOINLINE void check_gaps() {
+    const Region mine = region();
+    first_byte_ = mine.first_byte();
+    end_byte_ = mine.end_byte();
+    if (role_ != kInput && overlaps_itself(mine)) {
       bad_memory("elements share memory (a stride is 0 or too small); an output cannot");
     }
   }
@@ -196,11 +205,15 @@ class View {
   ElementType type_;
   int ndim_;
   bool given_ = false;
-  bool empty_ = false;
+  /// Whether its elements lie otherwise than row after row without gaps.
+  bool has_gaps_ = false;
   /// Inputs that may be the very memory of this output: bit i for argument i.
   uint64_t replaces_ = 0;
   DLDevice device_ = {kDLCPU, 0};
   char* data_ = nullptr;
+  /// The memory it lies in; nothing for a tensor without elements.
+  uintptr_t first_byte_ = 0;
+  uintptr_t end_byte_ = 0;
   /// The caller's memory, where `data_` is a copy of it without gaps.
   char* original_ = nullptr;
   Extent extents_[kMaxDims];
