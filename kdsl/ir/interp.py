@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import ml_dtypes
 import numpy as np
 
 from kdsl.dims import Dim, evaluate
@@ -47,9 +46,9 @@ from kdsl.ir.nodes import (
 )
 from kdsl.ir.types import Axis, Type
 from kdsl.ir.walk import value_types
+from kdsl.lang.arrays import Array, cast, numpy_dtype
 from kdsl.lang.ops import OPS, REDUCTIONS
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
 #: Where a loop is: an integer, or the [start, stop) of a slice.
 Place: TypeAlias = "int | tuple[int, int]"
 
@@ -75,12 +74,6 @@ def run(func: Func, args: Mapping[str, object], tiles: Mapping[str, int] | None 
         machine.block(func.host)
         for phase in func.phases:
             machine.phase(phase)
-
-
-def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """NumPy's dtype for ours (ml_dtypes for bf16 and f8)."""
-    name = "bool" if dtype.kind == "bool" else dtype.numpy
-    return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
 def bind_dims(func: Func, args: Mapping[str, object]) -> dict[str, int]:
@@ -232,7 +225,8 @@ class _Machine:
         raise TypeError(f"run: no rule for {type(op).__name__}")
 
     def dot(self, op: Dot, type_: Type) -> Array:
-        wide = numpy_dtype(type_.dtype)
+        # in double and rounded once, as `kdsl.lang` does it
+        wide = np.float64 if type_.dtype.is_float else np.int64
         letter = {a: chr(ord("a") + i) for i, a in enumerate(self.axes)}
 
         def labels(axes: tuple[str, ...]) -> str:
@@ -240,8 +234,10 @@ class _Machine:
 
         spec = ",".join(labels(self.types[x].axes) for x in (op.a, op.b))
         a, b = (self.values[x].astype(wide) for x in (op.a, op.b))
-        product = np.einsum(f"{spec}->{labels(type_.axes)}", a, b, optimize=True)
-        return np.asarray(product if op.acc is None else self.values[op.acc] + product)
+        total = np.einsum(f"{spec}->{labels(type_.axes)}", a, b, optimize=True)
+        if op.acc is not None:
+            total = total + self.values[op.acc]
+        return np.asarray(total).astype(numpy_dtype(type_.dtype))
 
     def result(self, array: Array, type_: Type) -> Array:
         """An operation's result, which must be what its type says."""
@@ -297,16 +293,3 @@ def _align(array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
 def _garbage(shape: tuple[int, ...], dtype: DType) -> Array:
     """What nobody has written: NaN for floats, an unlikely number for integers."""
     return np.full(shape, np.nan if dtype.is_float else 0x55, numpy_dtype(dtype))
-
-
-def cast(array: Array, dtype: DType) -> Array:
-    """To a dtype: floats round to nearest even; float to int truncates, saturates, NaN is 0."""
-    target = numpy_dtype(dtype)
-    if not dtype.is_int or array.dtype.kind in "iub":
-        return np.asarray(array).astype(target)
-    info = np.iinfo(target)
-    wide = np.nan_to_num(np.trunc(array.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    # 2^63 - 1 is no float64: compare, then convert what surely fits
-    low, high = wide <= float(info.min), wide >= float(info.max)
-    inside = np.where(low | high, 0.0, wide).astype(target)
-    return np.asarray(np.where(low, info.min, np.where(high, info.max, inside)), target)

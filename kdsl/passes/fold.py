@@ -9,10 +9,10 @@ import numpy as np
 
 from kdsl.dtypes import DType
 from kdsl.ir import nodes as ir
-from kdsl.ir.interp import cast, numpy_dtype
 from kdsl.ir.literals import Number, literal, text_of
 from kdsl.ir.types import Type
 from kdsl.ir.walk import value_types
+from kdsl.lang.arrays import Array, cast, numpy_dtype
 from kdsl.lang.ops import OPS
 from kdsl.passes.names import substitute
 
@@ -177,7 +177,7 @@ def holds(wide: DType, narrow: DType) -> bool:
     return wide.kind == narrow.kind == "uint" and narrow.bits < wide.bits
 
 
-def _const(array: np.ndarray, op: ir.Op) -> ir.Const:
+def _const(array: Array, op: ir.Op) -> ir.Const:
     return ir.Const(text_of(array.item()), span=op.span)
 
 

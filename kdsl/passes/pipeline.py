@@ -18,7 +18,7 @@ from kdsl.passes.sink_scale import sink_scale
 
 Pass = Callable[[ir.Func], ir.Func]
 
-#: `cse` comes twice: `hoist` brings equal values of different blocks into one.
+#: `cse` and `fold` come twice: `hoist` brings equal values of different blocks into one.
 PIPELINE: tuple[Pass, ...] = (
     bounds,
     localise,
@@ -26,6 +26,7 @@ PIPELINE: tuple[Pass, ...] = (
     cse,
     hoist,
     cse,
+    fold,
     dce,
     sink_scale,
     accumulate,
