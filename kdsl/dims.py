@@ -100,7 +100,7 @@ class DimExpr:
         bound = _BOUND.get()
         if bound is None:
             raise TypeError(f"the dim {self} has a number only inside a run of its kernel")
-        return Size(evaluate(self, bound))
+        return evaluate(self, bound)
 
     def __int__(self) -> int:
         return self.__index__()

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kdsl.errors import Span
+from kdsl.errors import KernelTypeError, Span
 from kdsl.frontend.context import Context
 from kdsl.frontend.extents import same_extent
 from kdsl.frontend.values import Operand, Val, describe
-from kdsl.ir.nodes import Along, Bound, Cast, Const, Dot, Ew, Index, Iota, Load, Op, Point, Reduce
+from kdsl.ir.nodes import Along, Cast, Const, Dot, Ew, Index, Iota, Load, Op, Point, Reduce
 
 Shape = tuple[str | None, ...]
 
@@ -51,7 +51,7 @@ def _join(
             continue
         if a is None:
             continue
-        if not _same_length(ctx, a, b):
+        if not same_length(ctx, a, b):
             other = next((v for v in done if a in v.shape), done[-1])
             with_ = operands[done.index(other)]
             raise ctx.type_error(
@@ -69,12 +69,33 @@ def _join(
             taken = (*left, *right, *moves.values())
             moves[b] = ctx.builder.whole_axis(extent, taken)
     if moves:
-        val = reaxis(ctx, val, moves, operand.span)
-        right = tuple(moves.get(b, b) if b else None for b in right)
+        val, left = _move_one_side(ctx, done, val, moves, left, operand)
+        right = (None,) * (rank - len(val.shape)) + val.shape
     return val, tuple(b if a is None else a for a, b in zip(left, right, strict=True))
 
 
-def _same_length(ctx: Context, a: str, b: str) -> bool:
+def _move_one_side(
+    ctx: Context, done: list[Val], val: Val, moves: dict[str, str], shape: Shape, operand: Operand
+) -> tuple[Val, Shape]:
+    """Gives `val` the axes of the operands before it, or them its axes where it cannot change."""
+    mark = ctx.builder.mark()
+    try:
+        return reaxis(ctx, val, moves, operand.span), shape
+    except KernelTypeError:
+        ctx.builder.rewind(mark)
+        back = {b: a for a, b in moves.items()}
+        if not set(back) <= set(shape) or set(moves) & set(shape):
+            raise
+        try:
+            done[:] = [reaxis(ctx, v, back, operand.span) for v in done]
+        except KernelTypeError:
+            ctx.builder.rewind(mark)
+        else:
+            return val, tuple(back.get(a, a) if a else None for a in shape)
+        raise
+
+
+def same_length(ctx: Context, a: str, b: str) -> bool:
     x, y = ctx.builder.axis(a), ctx.builder.axis(b)
     whole = x.kind == y.kind == "whole"
     return whole and same_extent(x.extent, y.extent, ctx.multiples)
@@ -108,76 +129,80 @@ def reaxis(ctx: Context, val: Val, moves: Mapping[str, str], span: Span) -> Val:
     moves = {a: b for a, b in moves.items() if a != b}
     if not moves:
         return val
-    made: dict[str, str] = {}
-    name = _clone(ctx, val.name, moves, span, made)
+    name = _Mover(ctx, span).value(val.name, moves)
     shape = tuple(moves.get(a, a) if a else None for a in val.shape)
     axes = ctx.builder.ordered({moves.get(a, a) for a in val.type.axes})
     return replace(val, name=name, shape=shape, type=replace(val.type, axes=axes))
 
 
-def _clone(
-    ctx: Context, name: str, moves: Mapping[str, str], span: Span, made: dict[str, str]
-) -> str:
-    if name in made:
-        return made[name]
-    builder = ctx.builder
-    known = builder.types[name]
-    if not set(known.type.axes) & set(moves):
-        return name
-    let = builder.lets.get(name)
-    if let is None:
-        old = next(a for a in known.type.axes if a in moves)
-        raise ctx.type_error(
-            f"the axis `{old}` of this value cannot stand for another one", span,
-            "it is changed by a loop or a branch",
-            "write it to a scratch tensor first, or use a dim of another name",
-        )  # fmt: skip
-    op = _move(ctx, let.op, moves, span, made)
-    axes = {moves.get(a, a) for a in let.type.axes}
-    new = builder.let(op, let.type.dtype, tuple(axes), axes=axes, name=name, span=let.span)
-    made[name] = new.name
-    return new.name
+class _Mover:
+    """Makes values again over other axes, each once."""
 
+    def __init__(self, ctx: Context, span: Span) -> None:
+        self.ctx, self.builder, self.span = ctx, ctx.builder, span
+        self.made: dict[tuple[str, frozenset[tuple[str, str]]], str] = {}
 
-def _move(ctx: Context, op: Op, moves: Mapping[str, str], span: Span, made: dict[str, str]) -> Op:
-    def again(name: str) -> str:
-        return _clone(ctx, name, moves, span, made)
+    def value(self, name: str, moves: Mapping[str, str]) -> str:
+        builder = self.builder
+        axes = builder.types[name].type.axes
+        if not set(axes) & set(moves):
+            return name
+        key = name, frozenset(moves.items())
+        if key in self.made:
+            return self.made[key]
+        let = builder.lets.get(name)
+        if let is None:
+            old = next(a for a in axes if a in moves)
+            raise self.ctx.type_error(
+                f"the axis `{old}` of this value cannot stand for another one", self.span,
+                "it is changed by a loop or a branch",
+                "write it to a scratch tensor first, or use a dim of another name",
+            )  # fmt: skip
+        op = self.op(let.op, moves)
+        new_axes = {moves.get(a, a) for a in axes}
+        new = builder.let(op, let.type.dtype, tuple(new_axes), name=name, span=let.span)
+        self.made[key] = new.name
+        return new.name
 
-    match op:
-        case Const() | Bound():
-            return op
-        case Iota(axis=axis):
-            return replace(op, axis=moves.get(axis, axis))
-        case Load(index=index):
-            return replace(op, index=tuple(_move_index(i, moves, again) for i in index))
-        case Ew(args=args):
-            return replace(op, args=tuple(map(again, args)))
-        case Cast(arg=arg):
-            return replace(op, arg=again(arg))
-        case Reduce(arg=arg, axis=axis):
-            _check_free(ctx, axis, moves, span)
-            return replace(op, arg=again(arg))
-        case Dot(a=a, b=b, axis=axis):
-            _check_free(ctx, axis, moves, span)
-            return replace(op, a=again(a), b=again(b))
-    raise TypeError(f"reaxis: no rule for {type(op).__name__}")
+    def op(self, op: Op, moves: Mapping[str, str]) -> Op:
+        def again(name: str) -> str:
+            return self.value(name, moves)
 
+        match op:
+            case Const():
+                return op
+            case Iota(axis=axis):
+                return replace(op, axis=moves.get(axis, axis))
+            case Load(index=index):
+                return replace(op, index=tuple(self.index(i, moves) for i in index))
+            case Ew(args=args):
+                return replace(op, args=tuple(map(again, args)))
+            case Cast(arg=arg):
+                return replace(op, arg=again(arg))
+            case Reduce(arg=arg, axis=axis):
+                inner = self.inner(axis, (arg,), moves)
+                return replace(op, arg=self.value(arg, inner), axis=inner.get(axis, axis))
+            case Dot(a=a, b=b, axis=axis):
+                inner = self.inner(axis, (a, b), moves)
+                x, y = self.value(a, inner), self.value(b, inner)
+                return replace(op, a=x, b=y, axis=inner.get(axis, axis))
+        raise TypeError(f"reaxis: no rule for {type(op).__name__}")
 
-def _check_free(ctx: Context, axis: str, moves: Mapping[str, str], span: Span) -> None:
-    """The reduced axis must stay apart from the new ones."""
-    if axis in moves.values():
-        raise ctx.type_error(
-            f"the axis `{axis}` is reduced in this value and needed again", span,
-            help="write the value to a scratch tensor first",
-        )  # fmt: skip
+    def inner(self, axis: str, args: tuple[str, ...], moves: Mapping[str, str]) -> dict[str, str]:
+        """Moves for the operands of a reduction: its own axis steps aside for a new one."""
+        inner = {a: b for a, b in moves.items() if a != axis}
+        if axis in inner.values():
+            near = {a for n in args for a in self.builder.types[n].type.axes}
+            taken = (*near, *moves, *moves.values())
+            extent = self.builder.axis(axis).extent
+            inner[axis] = self.builder.whole_axis(extent, taken)
+        return inner
 
-
-def _move_index(index: Index, moves: Mapping[str, str], again: object) -> Index:
-    assert callable(again)
-    match index:
-        case Along(axis=axis, offset=offset):
-            offset = None if offset is None else again(offset)
-            return replace(index, axis=moves.get(axis, axis), offset=offset)
-        case Point(value=value):
-            return replace(index, value=again(value))
-    raise TypeError(f"reaxis: no rule for {type(index).__name__}")
+    def index(self, index: Index, moves: Mapping[str, str]) -> Index:
+        match index:
+            case Along(axis=axis, offset=offset):
+                moved = None if offset is None else self.value(offset, moves)
+                return replace(index, axis=moves.get(axis, axis), offset=moved)
+            case Point(value=value):
+                return replace(index, value=self.value(value, moves))
+        raise TypeError(f"reaxis: no rule for {type(index).__name__}")

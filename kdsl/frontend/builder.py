@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from kdsl.dims import DimExpr, Extent
+from kdsl.dims import Extent
 from kdsl.dtypes import DType, i64
 from kdsl.errors import NOWHERE, Span
 from kdsl.frontend.values import Val
@@ -326,4 +326,5 @@ def _axis_name(extent: Extent) -> str:
     if text.isidentifier():
         return text if text.isascii() else _ascii(text)
     words = [_WORDS.get(w, w) for w in re.findall(r"\w+|//|[-+*%]", text)]
-    return "_".join(words) if isinstance(extent, DimExpr) else text
+    name = _ascii("_".join(words))
+    return f"n{name}" if name[0].isdigit() else name

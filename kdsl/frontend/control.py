@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kdsl.dims import DimExpr
 from kdsl.dtypes import DType, boolean
 from kdsl.errors import Span
+from kdsl.frontend.axes import Shape, reaxis, same_length
 from kdsl.frontend.builder import Scope
 from kdsl.frontend.context import Context
 from kdsl.frontend.elementwise import promotables
@@ -41,7 +42,7 @@ def join(ctx: Context, a: object, b: object, span: Span) -> Joined:
         raise CannotJoin(f"{describe(a)} and {describe(b)}")
     x, y = promotables(ctx, [Operand(a, span), Operand(b, span)])
     shapes = tuple(v.shape if isinstance(v, Val) else () for v in (a, b))
-    if shapes[0] != shapes[1]:
+    if not _same_lengths(ctx, *shapes):
         raise CannotJoin(f"{describe(a)} and {describe(b)}")
     if x.weak and y.weak:
         return Joined(x.dtype if x.dtype.is_float else y.dtype, True, shapes[0])
@@ -60,11 +61,23 @@ def join(ctx: Context, a: object, b: object, span: Span) -> Joined:
     return Joined(x.dtype, False, shapes[0])
 
 
+def _same_lengths(ctx: Context, a: Shape, b: Shape) -> bool:
+    if a == b:
+        return True
+    return len(a) == len(b) and all(
+        x == y or (x is not None and y is not None and same_length(ctx, x, y))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
 def as_joined(ctx: Context, value: object, type_: Joined, span: Span, name: str = "") -> Val:
     """A value in its joined type, in the open scope."""
     val = ctx.val(Operand(value, span), type_.dtype)
     if name and is_number(value):
         val = ctx.builder.name_last(val, name)
+    if val.shape != type_.shape:
+        pairs = zip(val.shape, type_.shape, strict=True)
+        val = reaxis(ctx, val, {a: b for a, b in pairs if a and b}, span)
     return Val(val.name, val.type, type_.shape, type_.weak)
 
 

@@ -23,6 +23,23 @@ def as_int(extent: Extent) -> int | None:
     return normal[()] if set(normal) == {()} else None
 
 
+def simplify(extent: Extent) -> Extent:
+    """The same size, as a plain sum of products where it is one: `2 * N - 0` is `2 * N`."""
+    normal = _normal(extent, {})
+    if not all(atom.isidentifier() for atoms in normal for atom in atoms):
+        return extent
+    total: Extent = 0
+    for atoms, factor in sorted(normal.items(), key=lambda item: (item[1] < 0, not item[0])):
+        term: Extent = abs(factor)
+        for atom in atoms:
+            term = Dim(atom) if isinstance(term, int) and term == 1 else term * Dim(atom)
+        if isinstance(total, int) and total == 0 and factor > 0:
+            total = term
+        else:
+            total = total + term if factor > 0 else total - term
+    return total
+
+
 def _normal(extent: Extent, multiples: Mapping[str, int]) -> _Sum:
     match extent:
         case int():
@@ -59,8 +76,11 @@ def _times(a: _Sum, b: _Sum) -> _Sum:
 
 def _divided(op: str, a: _Sum, b: _Sum) -> _Sum:
     by = b.get((), 0) if set(b) == {()} else 0
-    if by and all(factor % by == 0 for factor in a.values()):
-        return {atoms: factor // by for atoms, factor in a.items()} if op == "//" else {}
+    if by > 0 and all(factor % by == 0 for atoms, factor in a.items() if atoms):
+        rest = a.get((), 0)
+        if op == "%":
+            return {(): rest % by} if rest % by else {}
+        return {atoms: factor // by for atoms, factor in a.items() if factor // by}
     return {(f"({_text(a)} {op} {_text(b)})",): 1}
 
 

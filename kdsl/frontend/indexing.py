@@ -11,7 +11,7 @@ from kdsl.errors import Span
 from kdsl.frontend import elementwise
 from kdsl.frontend.axes import Shape, broadcast
 from kdsl.frontend.context import Context
-from kdsl.frontend.extents import as_int, same_extent
+from kdsl.frontend.extents import as_int, same_extent, simplify
 from kdsl.frontend.values import (
     Operand,
     Slice,
@@ -98,10 +98,9 @@ def _place(
             if array_at is None:
                 array_at = len(place.shape)
             continue
-        index, axis = _one(ctx, tensor, item, extent, place, wanted.get(d))
+        index, axes = _one(ctx, tensor, item, extent, place, wanted.get(d))
         place.index.append(index)
-        if axis is not None:
-            place.shape.append(axis)
+        place.shape += axes
     if arrays and array_at is not None:
         _put_array_axes(ctx, items, arrays, place, array_at)
     return place
@@ -187,17 +186,17 @@ def _wanted(
 def _one(
     ctx: Context, tensor: TensorRef, item: Operand, extent: Extent, place: Place,
     wanted: str | None,
-) -> tuple[Index, str | None]:  # fmt: skip
-    """One place of an index, and the axis it adds to the shape."""
+) -> tuple[Index, Shape]:  # fmt: skip
+    """One place of an index, and what it adds to the shape."""
     match item.value:
         case TileRef() as tile:
             return _tile(ctx, tensor, tile, item, extent, place)
         case Slice() as slice_:
             return _slice(ctx, tensor, slice_, extent, place, wanted)
         case int() as number if not isinstance(number, bool):
-            return _literal(ctx, tensor, number, item, extent), None
+            return _literal(ctx, tensor, number, item, extent), ()
         case Val() | DimExpr():
-            return Point(_integer(ctx, item).name, span=item.span), None
+            return Point(_integer(ctx, item).name, span=item.span), ()
     raise ctx.type_error(
         f"`{tensor.name}` cannot be indexed with this", item.span, describe(item.value),
         "an index is an integer, a tile, a slice or a tile of integers",
@@ -227,7 +226,7 @@ def _integer(ctx: Context, item: Operand) -> Val:
 
 def _tile(
     ctx: Context, tensor: TensorRef, tile: TileRef, item: Operand, extent: Extent, place: Place
-) -> tuple[Index, str]:
+) -> tuple[Index, Shape]:
     if tile.axis in place.shape:
         raise ctx.type_error(
             f"the tile `{tile.axis}` indexes two dimensions", item.span,
@@ -244,13 +243,13 @@ def _tile(
     offset = None
     if not unmoved:
         offset = ctx.val(Operand(tile.offset, item.span), i64).name
-    return Along(tile.axis, offset, span=item.span), tile.axis
+    return Along(tile.axis, offset, span=item.span), (tile.axis,)
 
 
 def _slice(
     ctx: Context, tensor: TensorRef, item: Slice, extent: Extent, place: Place,
     wanted: str | None,
-) -> tuple[Index, str]:  # fmt: skip
+) -> tuple[Index, Shape]:  # fmt: skip
     start, stop = (
         _edge(ctx, edge, extent, item.span, default)
         for edge, default in ((item.start, 0), (item.stop, extent))
@@ -261,18 +260,19 @@ def _slice(
     length = stop - start
     if step > 1:
         length = (length + (step - 1)) // step
+    length = simplify(length)
     known = as_int(length)
-    if known is not None:
-        length = known
-        if known < 0:
-            raise ctx.type_error(f"the slice of `{tensor.name}` ends before it starts", item.span)
+    if known is not None and known < 0:
+        raise ctx.type_error(f"the slice of `{tensor.name}` ends before it starts", item.span)
+    if known == 1:
+        return Point(ctx.val(Operand(start, item.span), i64).name, span=item.span), (None,)
     if same_extent(length, extent, ctx.multiples):
         length = extent
     axis = _axis_for(ctx, length, place, wanted)
     offset = None
     if as_int(start) != 0:
         offset = ctx.val(Operand(start, item.span), i64).name
-    return Along(axis, offset, step, span=item.span), axis
+    return Along(axis, offset, step, span=item.span), (axis,)
 
 
 def _axis_for(ctx: Context, length: Extent, place: Place, wanted: str | None) -> str:

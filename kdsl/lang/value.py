@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kdsl.dims import DimExpr
+from kdsl.dims import DimExpr, Size
 from kdsl.dtypes import DType, DTypeVar, boolean, f32, f64, i64
 from kdsl.lang import meaning, promote
 from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype
@@ -194,7 +194,7 @@ def plain(x: object) -> Value | bool | int | float:
     if isinstance(x, (Value, bool, int, float)):
         return x
     if isinstance(x, DimExpr):
-        return int(x)
+        return Size(x.__index__())
     if isinstance(x, np.generic):
         number = x.item()
         if isinstance(number, (bool, int, float)):
