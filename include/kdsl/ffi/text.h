@@ -37,31 +37,37 @@ class Text {
   Text& operator<<(bool value) { return *this << (value ? "True" : "False"); }
 
   /// The shortest decimal that reads back as the same number, as Python writes it.
-  KDSL_COLD Text& operator<<(double value) {
-    char digits[40];
-    if (value != value) return *this << "nan";
-    for (int precision = 1; precision <= 17; ++precision) {
-      kdsl_snprintf(digits, sizeof(digits), "%.*g", precision, value);
-      if (kdsl_strtod(digits, nullptr) == value) break;
-    }
-    *this << digits;
-    for (const char* c = digits; *c; ++c) {
-      if (*c != '-' && (*c < '0' || *c > '9')) return *this;
-    }
-    return *this << ".0";
+  Text& operator<<(double value) {
+    return decimal(value, [](double wide, double read) { return wide == read; });
   }
-  KDSL_COLD Text& operator<<(float value) {
-    char digits[40];
-    for (int precision = 1; precision <= 9; ++precision) {
-      kdsl_snprintf(digits, sizeof(digits), "%.*g", precision, static_cast<double>(value));
-      if (static_cast<float>(kdsl_strtod(digits, nullptr)) == value) break;
-    }
-    return *this << kdsl_strtod(digits, nullptr);
+  Text& operator<<(float value) {
+    return decimal(value, [](double wide, double read) {
+      return static_cast<float>(wide) == static_cast<float>(read);
+    });
   }
 
   const char* c_str() const { return data_; }
 
  private:
+  KDSL_COLD Text& decimal(double value, bool (*same)(double, double)) {
+    if (value != value) return *this << "nan";
+    char digits[48];
+    int places = 0;
+    for (; places < 17; ++places) {
+      kdsl_snprintf(digits, sizeof(digits), "%.*e", places, value);
+      if (same(value, kdsl_strtod(digits, nullptr))) break;
+    }
+    const char* mark = digits;
+    while (*mark && *mark != 'e') ++mark;
+    if (!*mark) return *this << digits;  // inf
+    const int exponent = static_cast<int>(kdsl_strtod(mark + 1, nullptr));
+    if (exponent >= -4 && exponent < 16) {
+      const int decimals = places - exponent > 1 ? places - exponent : 1;
+      kdsl_snprintf(digits, sizeof(digits), "%.*f", decimals, kdsl_strtod(digits, nullptr));
+    }
+    return *this << digits;
+  }
+
   static constexpr int kCapacity = 4000;
   int size_ = 0;
   char data_[kCapacity + 1] = {};
