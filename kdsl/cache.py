@@ -28,6 +28,8 @@ from pathlib import Path
 LAYOUT = "v1"
 
 MODULE = "module.so"
+#: Beside it: how many bytes it has.
+SIZE = "size"
 
 #: Seconds to wait for another process that builds the same module before building it here too.
 PATIENCE = 120.0
@@ -65,17 +67,18 @@ class Cache:
             json.dump(record, file)
         os.replace(name, folder / f"{key}.json")
 
-    def find(self, key: str, size: int | None = None) -> Path | None:
+    def find(self, key: str) -> Path | None:
         """The module stored under a key; None when there is none, or one of another size.
 
         The size guards against a file that a crash of the machine left short.
         """
-        module = self.root / "store" / key / MODULE
+        folder = self.root / "store" / key
+        module = folder / MODULE
         try:
-            found = module.stat().st_size
-        except OSError:
+            whole = module.stat().st_size == int((folder / SIZE).read_text())
+        except (OSError, ValueError):
             return None
-        return module if found and size in (None, found) else None
+        return module if whole else None
 
     def publish(self, key: str, build: Callable[[Path], None]) -> Path:
         """The module of a store key, built by `build(folder)` unless it is there.
@@ -92,7 +95,10 @@ class Cache:
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
-            return self._replace(folder, self._folder("store") / key) / MODULE
+            (folder / SIZE).write_text(str((folder / MODULE).stat().st_size))
+            target = self._folder("store") / key
+            self._replace(folder, target)
+            return target / MODULE
 
     def failed(self, key: str) -> Path:
         """Where sources and log of a failed build of this key belong."""
@@ -115,18 +121,17 @@ class Cache:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def _replace(self, folder: Path, target: Path) -> Path:
-        """Rename a folder to its final place; another one there wins when it is complete."""
+    def _replace(self, folder: Path, target: Path) -> None:
+        """Rename a folder to its final place; a complete one that is there already wins."""
         for _ in range(2):
             try:
                 folder.rename(target)
-                return target
+                return
             except OSError:
-                if (target / MODULE).is_file():
+                if self.find(target.name):
                     break
                 shutil.rmtree(target, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
-        return target
 
     @contextlib.contextmanager
     def _lock(self, key: str) -> Iterator[None]:

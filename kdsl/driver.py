@@ -219,11 +219,11 @@ class Compiler:
         key = self._lookup_key(spec, "module")
         record = cache.lookup(key)
         if record is not None:
-            module = cache.find(str(record["store"]), int(str(record["size"])))
+            module = cache.find(str(record["store"]))
             if module is not None:
                 return module
         module, store = build(self.source.name, [self.unit([spec])], (targets.best_variant(),))
-        cache.remember(key, {"store": store, "size": module.stat().st_size})
+        cache.remember(key, {"store": store})
         return module
 
     def _lookup_key(self, spec: Specialisation, purpose: str) -> str:

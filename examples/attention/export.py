@@ -20,8 +20,9 @@ def main() -> None:
     path = folder / "attention.so"
     attention.export(path, dtypes={"T": [kdsl.f32, kdsl.bf16]}, dims={"D": [64, 128]})
     print(f"{path}: {path.stat().st_size // 1024} KiB")
-    for name, function in kdsl.load_module(path).items():
-        print(f"  {name}: {function.signature}")
+    module = kdsl.load_module(path)
+    for name in module:
+        print(f"  {module[name].metadata['signature']}")
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def argument_error(
         "name": param["name"] if param else "x",
         "cause": f" ({_first_line(cause)})" if cause is not None else "",
     }
-    expected = _expected(schema, args, index) if schema is not None and param else "an argument"
+    expected = _expected(schema, args, index) if schema and param else "a value that TVM FFI has"
     text = f"{schema.text if schema else name}: argument {index}"
     text += f" `{param['name']}`" if param else ""
     text += f": expected {expected}{beyond}, got {came.format(**facts)}"

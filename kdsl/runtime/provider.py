@@ -1,6 +1,7 @@
-"""Choose who holds the process-wide state: libtvm_ffi.so when there is one, else this runtime.
+"""Choose who holds the process-wide state: libtvm_ffi.so, or this runtime alone.
 
-`KDSL_RUNTIME=bundled` never looks for it, `KDSL_RUNTIME=tvm_ffi` insists on it.
+libtvm_ffi.so holds it when the process has it or a module needs it. `KDSL_RUNTIME=bundled` never
+looks for it, `KDSL_RUNTIME=tvm_ffi` insists on it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def prepare(file: str, symbols: Symbols) -> None:
         return
     if choice == "bundled":
         raise OSError(f"{file}: needs {_OFFICIAL}, which KDSL_RUNTIME=bundled rules out")
-    in_use = _core.use_provider(_installed() if _core.provider() == "bundled" else None)
+    # Loading it costs 5 ms and installs signal handlers: not before something needs it.
+    wanted = (needs or choice == "tvm_ffi") and _core.provider() == "bundled"
+    in_use = _core.use_provider(_installed() if wanted else None)
     if in_use == "bundled" and choice == "tvm_ffi":
         raise OSError(f"KDSL_RUNTIME=tvm_ffi: {_OFFICIAL} was not found; install apache-tvm-ffi")
     if in_use == "bundled" and needs:

@@ -197,6 +197,8 @@ class Place:
             return f"put({pointer}, {bare(self.value(store.value))});"
         text = bare(self.stored(store.value, tensor_dtype))
         real = f", {self.real}" if self.real else ""
+        if step == "1" and self.parent is not None and self.scope.may_stream(store.tensor):
+            return f"st_far({pointer}, {text}{real}, {self.scope.far(store.tensor)});"
         if step == "1":
             return f"st({pointer}, {text}{real});"
         return f"scatter({pointer}, {step}, {text}{real});"

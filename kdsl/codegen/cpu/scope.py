@@ -9,8 +9,9 @@ from kdsl.dims import Extent
 from kdsl.dtypes import DType, TensorType
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import (
-    Along, Arg, Bound, Cast, Const, DimSize, Ew, Func, Index, Let, LoopVar, Point,
+    Along, Arg, Bound, Cast, Const, DimSize, Ew, Func, Index, Let, Load, LoopVar, Point,
 )  # fmt: skip
+from kdsl.ir.walk import statements
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Buffer, PhasePlan
 
@@ -180,6 +181,20 @@ class Scope:
             self.declare(f"{const}{kind}* const {pointer} = {text};")
             self.pointers[text] = pointer
         return self.pointers[text]
+
+    def may_stream(self, tensor: str) -> bool:
+        """An f32 result that the kernel does not read itself."""
+        param = next((p for p in self.func.params if p.name == tensor), None)
+        if param is None or param.kind != "out" or self.tensor_dtype(tensor).name != "f32":
+            return False
+        return not any(
+            isinstance(s, Let) and isinstance(s.op, Load) and s.op.tensor == tensor
+            for s in statements(self.func)
+        )
+
+    def far(self, tensor: str) -> str:
+        """The flag that says whether a tensor's stores go past the cache."""
+        return self.names.of("far", tensor, f"{tensor}_far")
 
     def point(self, value: str) -> str:
         """A scalar index."""

@@ -31,6 +31,7 @@ class PhaseText:
     arena: tuple[str, ...]
     head: tuple[str, ...]
     body: tuple[str, ...]
+    tail: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class _Phase:
             arena=(*self.prelude("\n".join(sizes)), *total),
             head=tuple(self._head(arrays, body)),
             body=(*tasks_of, *scope.lines),
+            tail=("stream_fence();",) if "st_far(" in body else (),
         )
 
     def _summary(self) -> str:
@@ -201,6 +203,11 @@ class _Phase:
             stride = scope.stride(param.name, k)
             if _mentions(used, stride):
                 lines.append(f"const i64 {stride} = a.{field}_strides[{k}];")
+        far = scope.far(param.name)
+        if _mentions(used, far):
+            sizes = [scope.extent(e) for e in param.type.shape]
+            count = " * ".join(s if s.isalnum() else f"({s})" for s in sizes)
+            lines.append(f"const bool {far} = is_far({count} * (i64)sizeof({kind}));")
         return lines
 
     def _scratch(self, used: str) -> list[str]:

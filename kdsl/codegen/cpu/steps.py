@@ -108,6 +108,15 @@ def _source(scope: Scope, value: str) -> tuple[str, dict[str, str]]:
     return pointer, steps
 
 
+def _operand(scope: Scope, value: str) -> tuple[str, dict[str, str]]:
+    """The same for an operand that may have been packed."""
+    pack = dict(scope.plan.packs).get(value)
+    if pack is None:
+        return _source(scope, value)
+    buffer = scope.plan.buffer(pack)
+    return scope.buffer_name(buffer), scope.steps(buffer)
+
+
 def _pack(scope: Scope, step: Pack) -> None:
     buffer = scope.plan.buffer(step.buffer)
     lane = buffer.lane
@@ -129,13 +138,8 @@ def _product(scope: Scope, step: Product) -> None:
     facts = scope.facts
     dot = step.dot.op
     assert isinstance(dot, Dot)
-    pack = dict(scope.plan.packs).get(step.vectors)
-    if pack is not None:
-        packed = scope.plan.buffer(pack)
-        vectors, vector_steps = scope.buffer_name(packed), scope.steps(packed)
-    else:
-        vectors, vector_steps = _source(scope, step.vectors)
-    scalars, scalar_steps = _source(scope, step.scalars)
+    vectors, vector_steps = _operand(scope, step.vectors)
+    scalars, scalar_steps = _operand(scope, step.scalars)
     room = scope.lanes(step.lane)
     is_tile = facts.func.axis(step.lane).kind == "tile"
     capacity = room if room.isdigit() else "2 * W"

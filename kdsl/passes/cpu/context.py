@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdsl.errors import NOWHERE, KernelTypeError
-from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, If, Let, Load
+from kdsl.ir.nodes import Dot, ForRange, ForTiles, If, Load
 from kdsl.passes.cpu.facts import Facts, contiguous_axis
 from kdsl.passes.cpu.plan import Buffer
 
@@ -55,6 +55,11 @@ class Context:
         self.buffers[name] = Buffer(name, dtype, row, lane)
         return self.buffers[name]
 
+    def buffer_dtype(self, value: str) -> str:
+        """Element type of a buffer for a value: 16-bit floats are kept as they compute."""
+        name = self.facts.types[value].dtype.name
+        return "f32" if name in ("f16", "bf16") else name
+
     def is_kept(self, value: str) -> bool:
         """The value is computed or carried, not read or recomputed where it is used."""
         return self.facts.kind(value) in ("item", "carried")
@@ -77,20 +82,23 @@ class Context:
 
     def _loads_to_pack(self) -> None:
         """A dot reads its vectors where they lie only along a whole axis; slices are packed, so
-        that their last vector is whole, and so is what lies the other way round."""
+        that their last vector is whole, and so is what lies the other way round. 16-bit floats
+        are widened once instead of at each use."""
         for let in self.facts.lets.values():
-            if not isinstance(let, Let) or not isinstance(let.op, Dot):
+            if not isinstance(let.op, Dot) or len(let.type.axes) != 2:
                 continue
-            if len(let.type.axes) != 2 or self.facts.level[let.name] == 0:
+            if self.facts.level[let.name] == 0:
                 continue
             lane = self.lane(let.name)
-            vectors = let.op.a if lane in self.facts.axes[let.op.a] else let.op.b
-            op = self.facts.op(vectors)
-            if self.facts.kind(vectors) != "leaf" or not isinstance(op, Load):
-                continue
-            in_place = contiguous_axis(op.index) == lane and (
-                self.facts.func.axis(lane).kind == "whole"
-            )
-            steps = all(i.step == 1 for i in op.index if isinstance(i, Along))
-            if not in_place or not steps:
-                self.pack_at_load[vectors] = (lane, let.op.axis)
+            for operand in (let.op.a, let.op.b):
+                op = self.facts.op(operand)
+                if self.facts.kind(operand) != "leaf" or not isinstance(op, Load):
+                    continue
+                along, wide = contiguous_axis(op.index), self.facts.types[operand].dtype.bits >= 32
+                if lane in self.facts.axes[operand]:
+                    whole = self.facts.func.axis(lane).kind == "whole"
+                    if along != lane or not whole or not wide:
+                        self.pack_at_load[operand] = (lane, let.op.axis)
+                elif not wide and along is not None:
+                    other = next(a for a in self.facts.axes[operand] if a != along)
+                    self.pack_at_load.setdefault(operand, (along, other))

@@ -252,8 +252,7 @@ class _Stages:
                     return
         free = dying_operand(cx, item, self.makers, self.stage) if row and lane else None
         if free is None:
-            dtype = cx.facts.types[name].dtype.name
-            free = cx.new_buffer(name, dtype, row, lane).name
+            free = cx.new_buffer(name, cx.buffer_dtype(name), row, lane).name
         cx.homes[name] = free
 
 

@@ -116,7 +116,7 @@ class _BlockPlanner:
     def _loop(self, s: ForTiles | ForRange) -> None:
         cx = self.cx
         for c in s.carries:
-            buffer = cx.new_buffer(c.name, cx.facts.types[c.name].dtype.name, *cx.row_lane(c.name))
+            buffer = cx.new_buffer(c.name, cx.buffer_dtype(c.name), *cx.row_lane(c.name))
             cx.homes[c.name] = cx.homes[c.result] = buffer.name
             self._update(buffer, c.init)
         self._add(Inner(s), *(c.result for c in s.carries))
@@ -124,7 +124,7 @@ class _BlockPlanner:
     def _branch(self, s: If) -> None:
         cx = self.cx
         for m in s.merges:
-            buffer = cx.new_buffer(m.name, m.type.dtype.name, *cx.row_lane(m.name))
+            buffer = cx.new_buffer(m.name, cx.buffer_dtype(m.name), *cx.row_lane(m.name))
             cx.homes[m.name] = buffer.name
         self._add(Inner(s), *(m.name for m in s.merges))
 

@@ -46,7 +46,7 @@ def dying_operand(
         if home is not None:
             buffer = cx.buffers[home]
             fits = (buffer.row, buffer.lane) == row_lane
-            fits &= buffer.dtype == facts.types[name].dtype.name
+            fits &= buffer.dtype == cx.buffer_dtype(name)
             last = last_read(value)
             return home if fits and last is not None and last <= stage[item] else None
         if value in makers:

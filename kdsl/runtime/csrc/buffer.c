@@ -62,8 +62,7 @@ static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family 
   rt_note_family(frame, family, NULL);
   if (frame->owned) {
     // The exporter is kept, not its buffer: releasing a buffer from another thread is not safe.
-    RtTensor* tensor = rt_tensor_wrap(&frame->views[index], NULL, NULL, object);
-    if (tensor) Py_INCREF(object);
+    RtTensor* tensor = rt_tensor_of_python(&frame->views[index], object, b->readonly);
     return rt_put_owned(frame, index, tensor) ? -1 : 1;
   }
   return rt_put_view(frame, index, !b->readonly) ? -1 : 1;
@@ -91,11 +90,13 @@ static PyObject* dlpack_capsule(PyObject* object) {
   return capsule;
 }
 
-static int put_dlpack_owned(Frame* frame, Py_ssize_t index, PyObject* capsule, int versioned) {
+static int put_dlpack_owned(Frame* frame, Py_ssize_t index, PyObject* capsule, int versioned,
+                            Family family) {
   const char* name = versioned ? "dltensor_versioned" : "dltensor";
   void* managed = PyCapsule_GetPointer(capsule, name);
   RtTensor* tensor = versioned ? rt_tensor_wrap(&frame->views[index], managed, NULL, NULL)
                                : rt_tensor_wrap(&frame->views[index], NULL, managed, NULL);
+  if (tensor && family == FAMILY_JAX) tensor->read_only = 1;
   if (tensor) PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
   return rt_put_owned(frame, index, tensor);
 }
@@ -124,7 +125,7 @@ static int take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, Family 
   if (rt_complete_strides(frame, index)) return -1;
   rt_note_family(frame, family, NULL);
   if (rt_put_view(frame, index, writable)) return -1;
-  return frame->owned ? put_dlpack_owned(frame, index, capsule, versioned) : 0;
+  return frame->owned ? put_dlpack_owned(frame, index, capsule, versioned, family) : 0;
 }
 
 int rt_take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {

@@ -45,6 +45,7 @@ static inline int enter(Frame* frame, TVMFFIAny* result) {
   int rc;
   frame->outer = rt_current;
   rt_current = frame;
+  rt_error_clear();  // a module may have raised here while it was called through another runtime
   if (RT_UNLIKELY(!fn->known)) lend(frame, &before);
   if (RT_LIKELY(fn->release_gil)) {
     PyThreadState* state = PyEval_SaveThread();

@@ -20,8 +20,12 @@ typedef enum { PARAM_UNKNOWN, PARAM_IN, PARAM_OUT, PARAM_INOUT, PARAM_SCALAR } P
 void rt_error_set(const char* kind, const char* message);
 /// Turn the -1 of `name` into the Python exception that its error kind names; returns NULL.
 PyObject* rt_error_raise(const char* name);
-/// Forget an error that a successful call left behind.
-void rt_error_clear(void);
+extern __thread int rt_error_pending __attribute__((tls_model("initial-exec")));
+void rt_error_drop(void);
+/// Forget an error that nobody asked for.
+static inline void rt_error_clear(void) {
+  if (RT_UNLIKELY(rt_error_pending)) rt_error_drop();
+}
 
 // ---- object.c: TVM FFI objects ---------------------------------------------------------------
 
@@ -32,6 +36,7 @@ typedef struct {
   DLManagedTensorVersioned* managed;
   DLManagedTensor* legacy;
   PyObject* owner;
+  int read_only;
 } RtTensor;
 
 void rt_incref(void* object);
@@ -41,6 +46,10 @@ RtTensor* rt_tensor_new(int32_t ndim, const int64_t* shape, DLDataType dtype);
 /// A Tensor object over memory that `managed`, `legacy` or `owner` keeps; takes that reference.
 RtTensor* rt_tensor_wrap(const DLTensor* view, DLManagedTensorVersioned* managed,
                          DLManagedTensor* legacy, PyObject* owner);
+/// The same for what a live Python object keeps: takes a new reference to `owner`.
+RtTensor* rt_tensor_of_python(const DLTensor* view, PyObject* owner, int read_only);
+/// Whether the memory must not be written; known of our own objects only.
+int rt_tensor_is_read_only(const TVMFFIObject* object);
 /// Whether `object` is one of ours.
 int rt_tensor_is_own(const TVMFFIObject* object);
 /// Give up a Tensor object for a DLPack one; steals the reference. NULL: no memory.

@@ -11,6 +11,7 @@ typedef struct {
 } Slot;
 
 static __thread Slot slot __attribute__((tls_model("initial-exec")));
+__thread int rt_error_pending __attribute__((tls_model("initial-exec")));
 
 // What the slot says when there is no memory left to say anything else.
 static char no_memory_kind[] = "MemoryError";
@@ -33,10 +34,12 @@ void rt_error_set(const char* kind, const char* message) {
   }
   drop(&slot);
   slot = fresh;
+  rt_error_pending = 1;
 }
 
-void rt_error_clear(void) {
-  if (RT_UNLIKELY(slot.kind != NULL)) drop(&slot);
+void rt_error_drop(void) {
+  drop(&slot);
+  rt_error_pending = 0;
 }
 
 // A new reference to the builtin exception class of that name, else RuntimeError.
@@ -70,6 +73,7 @@ PyObject* rt_error_raise(const char* name) {
   if (slot.kind) {
     Slot mine = slot;
     slot = (Slot){NULL, NULL};
+    rt_error_pending = 0;
     raise_text(mine.kind, mine.message, strlen(mine.message));
     drop(&mine);
   } else if (object && object->type_index == kTVMFFIError) {

@@ -124,9 +124,9 @@ int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEn
                                    .strides = strides};
   rt_note_family(frame, FAMILY_NUMPY, NULL);
   if (RT_UNLIKELY(frame->owned)) {
-    RtTensor* tensor = rt_tensor_wrap(&frame->views[index], NULL, NULL, object);
-    if (tensor) Py_INCREF(object);
-    return rt_put_owned(frame, index, tensor);
+    int read_only = !(array->flags & ARRAY_WRITEABLE);
+    return rt_put_owned(frame, index,
+                        rt_tensor_of_python(&frame->views[index], object, read_only));
   }
   return rt_put_view(frame, index, array->flags & ARRAY_WRITEABLE);
 }

@@ -124,7 +124,20 @@ RtTensor* rt_tensor_wrap(const DLTensor* view, DLManagedTensorVersioned* managed
   if (axes && view->strides) memcpy(t->tensor.strides, view->strides, axes);
   else fill_compact_strides(view->ndim, t->tensor.shape, t->tensor.strides);
   t->managed = managed, t->legacy = legacy, t->owner = owner;
+  t->read_only = managed && managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
   return t;
+}
+
+RtTensor* rt_tensor_of_python(const DLTensor* view, PyObject* owner, int read_only) {
+  RtTensor* t = rt_tensor_wrap(view, NULL, NULL, owner);
+  if (!t) return NULL;
+  Py_INCREF(owner);
+  t->read_only = read_only;
+  return t;
+}
+
+int rt_tensor_is_read_only(const TVMFFIObject* object) {
+  return rt_tensor_is_own(object) && ((const RtTensor*)object)->read_only;
 }
 
 static void export_delete(DLManagedTensorVersioned* self) {
@@ -149,7 +162,9 @@ DLManagedTensorVersioned* rt_tensor_export(TVMFFIObject* object) {
   *m = (DLManagedTensorVersioned){.version = {1, 0},
                                   .manager_ctx = object,
                                   .deleter = export_delete,
-                                  .flags = 0,
+                                  .flags = rt_tensor_is_read_only(object)
+                                               ? DLPACK_FLAG_BITMASK_READ_ONLY
+                                               : 0,
                                   .dl_tensor = *rt_tensor_of(object)};
   return m;
 }

@@ -191,7 +191,8 @@ static int get_buffer(PyObject* self, RtBuffer* out, int flags) {
   const char* format = rt_dtype_format(view->dtype);
   out->obj = NULL;
   if (view->device.device_type != kDLCPU || view->dtype.lanes != 1 || view->dtype.bits % 8 ||
-      (!format && flags & RT_BUF_FORMAT)) {
+      (!format && flags & RT_BUF_FORMAT) ||
+      (flags & RT_BUF_WRITABLE && rt_tensor_is_read_only(((Tensor*)self)->object))) {
     PyErr_SetString(PyExc_BufferError, "this Tensor has no form in the buffer protocol");
     return -1;
   }
@@ -217,6 +218,7 @@ static int get_buffer(PyObject* self, RtBuffer* out, int flags) {
                     .obj = self,
                     .len = (Py_ssize_t)expected,
                     .itemsize = (Py_ssize_t)itemsize,
+                    .readonly = rt_tensor_is_read_only(((Tensor*)self)->object),
                     .ndim = view->ndim,
                     .format = flags & RT_BUF_FORMAT ? (char*)format : NULL,
                     .shape = flags & RT_BUF_ND ? (Py_ssize_t*)axes : NULL,

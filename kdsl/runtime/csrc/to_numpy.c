@@ -7,7 +7,8 @@
 #include "core.h"
 
 enum { DESCR_FROM_TYPE = 45, NEW_FROM_DESCR = 94, SET_BASE_OBJECT = 282 };
-#define ARRAY_BEHAVED 0x0500  // aligned and writeable
+#define ARRAY_ALIGNED 0x0100
+#define ARRAY_WRITEABLE 0x0400
 
 typedef PyObject* (*DescrFromType)(int number);
 typedef PyObject* (*NewFromDescr)(PyTypeObject* type, PyObject* descr, int ndim,
@@ -86,9 +87,10 @@ static PyObject* make_array(TVMFFIObject* tensor, PyObject* descr) {
     return NULL;
   }
   int64_t strides[32];
+  int flags = ARRAY_ALIGNED | (rt_tensor_is_read_only(tensor) ? 0 : ARRAY_WRITEABLE);
   for (int i = 0; i < view->ndim; ++i) strides[i] = view->strides[i] * (view->dtype.bits / 8);
   return numpy.new_from_descr(numpy.ndarray, descr, view->ndim, view->shape, strides,
-                              (char*)view->data + view->byte_offset, ARRAY_BEHAVED, NULL);
+                              (char*)view->data + view->byte_offset, flags, NULL);
 }
 
 // Without NumPy's table: our Tensor offers a buffer, and NumPy knows how to read one.
