@@ -48,7 +48,7 @@ def test_a_missing_function_is_an_error_with_a_guess(hand: Module) -> None:
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="none.so"):
+    with pytest.raises(FileNotFoundError, match=r"none\.so"):
         load_module(tmp_path / "none.so")
 
 
