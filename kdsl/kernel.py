@@ -72,7 +72,7 @@ class Kernel:
 
     def reference(self, *args: object, **kwargs: object) -> object:
         """The author's function run under NumPy: the meaning of the kernel. Breakpoints work."""
-        from kdsl.frontend import reference
+        from kdsl.frontend.reference import reference
 
         return reference(self._source, args, kwargs)
 

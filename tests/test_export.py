@@ -1,0 +1,145 @@
+"""What `export` writes: complete, with the specialisations asked for, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+
+import numpy as np
+import pytest
+
+import kdsl
+from kdsl import Out, Static, bf16, dot, f32, paths
+from kdsl.export import Options, specialisations
+
+T = kdsl.dtypes("T", f32, bf16)
+M, N, D = kdsl.dims("M N D")
+
+
+@kdsl.kernel
+def double(x: T[N], o: Out[T[N]], *, negate: Static[bool] = False):
+    for n in kdsl.parallel(kdsl.tiles(N)):
+        o[n] = x[n] * (-2 if negate else 2)
+
+
+@kdsl.kernel
+def product(a: f32[M, D], b: f32[D, N], o: Out[f32[M, N]], *, power: Static[int]):
+    """a @ b to a power."""
+    for m, n in kdsl.parallel(kdsl.tiles(M), kdsl.tiles(N)):
+        o[m, n] = dot(a[m], b[:, n]) ** power
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """One kernel with a size and a power."""
+    path = tmp_path_factory.mktemp("export") / "two.so"
+    product.export(path, dims={"D": [8]}, statics={"power": [2]})
+    return path
+
+
+def spell(kernel, **options):
+    return [str(spec) for spec in specialisations(kernel.compiler, Options(**options))]
+
+
+def test_an_export_holds_every_dtype_and_both_values_of_a_bool():
+    assert spell(double) == [
+        "T=f32, negate=False",
+        "T=f32, negate=True",
+        "T=bf16, negate=False",
+        "T=bf16, negate=True",
+    ]
+
+
+def test_options_choose_and_the_general_variant_comes_along():
+    assert spell(double, dtypes={"T": [bf16]}, statics={"negate": [True]}) == [
+        "T=bf16, negate=True"
+    ]
+    assert spell(product, dims={"D": [8, 16, 8]}, statics={"power": [2]}) == [
+        "power=2, D=8",
+        "power=2, D=16",
+        "power=2",
+    ]
+
+
+def test_a_library_runs_listed_sizes_and_others(library):
+    module = kdsl.load_module(library)
+    rng = np.random.default_rng(0)
+    for size in (8, 5):
+        a = rng.standard_normal((3, size), dtype=np.float32)
+        b = rng.standard_normal((size, 4), dtype=np.float32)
+        want = (a.astype(np.float64) @ b) ** 2
+        np.testing.assert_allclose(module.product(a, b, power=2), want, rtol=1e-5)
+
+
+def test_a_static_that_was_not_compiled_is_an_error_that_lists_what_was(library):
+    module = kdsl.load_module(library)
+    a = np.ones((2, 2), np.float32)
+    with pytest.raises(ValueError, match="power"):
+        module.product(a, a, power=3)
+
+
+def test_a_library_needs_libc_alone(library):
+    run = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True)
+    needed = [
+        line.split("[")[1].rstrip("]") for line in run.stdout.splitlines() if "NEEDED" in line
+    ]
+    assert set(needed) <= {"libc.so.6", "libm.so.6"}
+
+
+def test_the_header_beside_a_library_is_c_and_declares_its_kernels(library, tmp_path):
+    header = library.with_suffix(".h")
+    assert "int __tvm_ffi_product(" in header.read_text()
+    source = tmp_path / "host.c"
+    source.write_text(f'#include "{header}"\n')
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    run = subprocess.run(
+        [*command, f"-I{paths.include_dir()}", str(source)], capture_output=True, text=True
+    )
+    assert run.stderr == ""
+
+
+def test_several_kernels_go_into_one_library(tmp_path):
+    @kdsl.kernel
+    def triple(x: f32[N], o: Out[f32[N]]):
+        for n in kdsl.parallel(kdsl.tiles(N)):
+            o[n] = x[n] * 3
+
+    kdsl.export(tmp_path / "kernels.so", [double, triple])
+    module = kdsl.load_module(tmp_path / "kernels.so")
+    x = np.arange(3, dtype=np.float32)
+    assert list(module) == ["double", "triple"]
+    np.testing.assert_array_equal(module.double(x), [0, 2, 4])
+    np.testing.assert_array_equal(module.triple(x), [0, 3, 6])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: kdsl.export(p, []), "export: give at least one kernel"),
+        (lambda p: kdsl.export(p, [double, double]), "export: two kernels are called `double`"),
+        (
+            lambda p: double.export(p, targets=["cuda:sm_80"]),
+            "kdsl has no target 'cuda:sm_80'; it has \"cpu\"",
+        ),
+        (
+            lambda p: double.export(p, dtypes={"T": f32}),
+            "export: dtypes['T'] must list values, got kdsl.f32",
+        ),
+        (
+            lambda p: double.export(p, dims={"N": [4]}),
+            "double: no fixed dim is called 'N'; there are: none",
+        ),
+        (
+            lambda p: product.export(p),
+            "product: give a value for the static `power`",
+        ),
+        (
+            lambda p: product.export(p, statics={"power": []}),
+            "export: statics['power'] lists no value",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_exported_is_told_before_anything_is_compiled(call, message, tmp_path):
+    with pytest.raises(ValueError) as caught:
+        call(tmp_path / "x.so")
+    assert str(caught.value) == message
+    assert list(tmp_path.iterdir()) == []
