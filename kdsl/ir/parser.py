@@ -95,7 +95,8 @@ def _unexpected(err: lark.UnexpectedInput, text: str, file: str) -> KernelSyntax
 def _words() -> dict[str, str]:
     """What a reader calls the terminals of the grammar."""
     named = {"NAME": "a name", "INT": "an integer", "LITERAL": "a literal",
-             "STRING": "a string", "EXTENT_OP": "one of + - * // %"}  # fmt: skip
+             "STRING": "a string", "SUM_OP": "one of + -",
+             "PRODUCT_OP": "one of * // %"}  # fmt: skip
     literal = {t.name: f"`{t.pattern.value}`" for t in _lark().terminals if t.pattern.type == "str"}
     return {**literal, **named, "$END": "the end of the text"}
 

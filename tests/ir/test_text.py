@@ -210,3 +210,11 @@ def test_an_error_names_the_word_and_what_was_expected(text, message):
     with pytest.raises(KernelSyntaxError) as caught:
         parse(text, "a.kdsl")
     assert str(caught.value) == message
+
+
+def test_extents_read_as_python_reads_them():
+    text = "kernel f(x: f32[N - M // 2 * 3, N - 1 - M]) {\n  dims N, M\n}\n"
+    (x,) = parse(text).params
+    n, m = Dim("N"), Dim("M")
+    assert x.type.shape == (n - m // 2 * 3, n - 1 - m)
+    assert "x: f32[N - ((M // 2) * 3), (N - 1) - M]" in show(parse(text))

@@ -57,6 +57,11 @@ def after(step: Callable[[ir.Func], ir.Func], body: str, **frame: object) -> str
     new = step(func(body, **frame))
     verify(new, step.__name__)
     assert step(new) is new
+    return statements(new)
+
+
+def statements(new: ir.Func) -> str:
+    """Text of the first phase."""
     axes = [a.name for a in new.axes]
     return "".join(show_stmt(s, axes) + "\n" for s in new.phases[0].body)
 
