@@ -56,6 +56,9 @@ def _elements(indices: Indices, index: tuple[ir.Index, ...]) -> Iterator[Poly]:
 
 
 def _inside(indices: Indices, index: ir.Index, size: Extent, facts: tuple[Poly, ...]) -> bool:
+    match index:
+        case ir.Along(axis=axis, offset=None, step=1) if indices.axes[axis].extent == size:
+            return True
     place = indices.index(index)
     return indices.holds(place, facts) and indices.holds(indices.extent(size) - 1 - place, facts)
 
