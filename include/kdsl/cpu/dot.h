@@ -12,8 +12,10 @@ struct Blocking {
 constexpr Blocking blocking(i64 lanes) {
   const i64 v = lanes / W;
 #if defined(__AVX512F__) || defined(__aarch64__)  // 32 registers
-  return v % 4 == 0 ? Blocking{6, 4} : v % 3 == 0 ? Blocking{8, 3}
-       : v % 2 == 0 ? Blocking{12, 2} : Blocking{16, 1};
+  return v % 4 == 0   ? Blocking{6, 4}
+         : v % 3 == 0 ? Blocking{8, 3}
+         : v % 2 == 0 ? Blocking{12, 2}
+                      : Blocking{16, 1};
 #else  // 16 registers
   return v % 2 == 0 ? Blocking{6, 2} : v % 3 == 0 ? Blocking{4, 3} : Blocking{8, 1};
 #endif
@@ -74,14 +76,18 @@ static inline KDSL_INLINE void dot(i64 rows, i64 lanes, i64 depth, const A* a, i
 /// A product that starts from nothing.
 struct Zero {
   template <class L>
-  KDSL_INLINE Vec<float> operator()(i64, i64, L) const { return Vec<float>{}; }
+  KDSL_INLINE Vec<float> operator()(i64, i64, L) const {
+    return Vec<float>{};
+  }
 };
 /// A product that is kept as it is: in `to`, rows `pitch` apart.
 struct Into {
   float* to;
   i64 pitch;
   template <class L>
-  KDSL_INLINE void operator()(i64 r, i64 l, Vec<float> x, L) const { st(to + r * pitch + l, x); }
+  KDSL_INLINE void operator()(i64 r, i64 l, Vec<float> x, L) const {
+    st(to + r * pitch + l, x);
+  }
 };
 static inline KDSL_INLINE Into into(float* to, i64 pitch) { return {to, pitch}; }
 
@@ -105,8 +111,11 @@ static inline void pack_transposed(float* to, i64 to_k, i64 room, const T* from,
   for (i64 l = 0; l < room; l += W)
     for (i64 k = 0; k < depth; k += W) {
       Vec<float> r[W];
-      KDSL_UNROLL for (int i = 0; i < W; i++)
-        r[i] = l + i < lanes ? ld(from + (l + i) * from_lane + k, Some{depth - k}) : Vec<float>{};
+      if (k + W <= depth && l + W <= lanes)
+        KDSL_UNROLL for (int i = 0; i < W; i++) r[i] = ld(from + (l + i) * from_lane + k);
+      else
+        for (int i = 0; i < W; i++)
+          r[i] = l + i < lanes ? ld(from + (l + i) * from_lane + k, Some{depth - k}) : Vec<float>{};
       transpose(r);
       for (int i = 0; i < W && k + i < depth; i++) st(to + (k + i) * to_k + l, r[i]);
     }
@@ -116,9 +125,20 @@ static inline void pack_transposed(float* to, i64 to_k, i64 room, const T* from,
 template <class T>
 static inline void pack_rows(float* to, i64 to_k, i64 room, const T* from, i64 from_k, i64 lanes,
                              i64 depth) {
+  for (i64 k = 0; k < depth; k++) {
+    i64 l = 0;
+    for (; l + W <= lanes; l += W) st(to + k * to_k + l, ld(from + k * from_k + l));
+    for (; l < room; l += W) st(to + k * to_k + l, ld(from + k * from_k + l, Some{lanes - l}));
+  }
+}
+
+/// to[k * to_k + lane] = from[lane * from_lane + k * from_k], where neither axis is contiguous.
+template <class T>
+static inline void pack_strided(float* to, i64 to_k, i64 room, const T* from, i64 from_lane,
+                                i64 from_k, i64 lanes, i64 depth) {
   for (i64 k = 0; k < depth; k++)
-    for (i64 l = 0; l < room; l += W)
-      st(to + k * to_k + l, ld(from + k * from_k + l, Some{lanes - l}));
+    for (i64 l = 0; l < room; l++)
+      to[k * to_k + l] = l < lanes ? get(from + l * from_lane + k * from_k) : 0.0f;
 }
 
 /// to[lane * to_lane + k] = from[k * from_k + lane]: a block stored with its lanes as rows.
@@ -128,11 +148,15 @@ static inline void store_transposed(T* to, i64 to_lane, const float* from, i64 f
   for (i64 l = 0; l < lanes; l += W)
     for (i64 k = 0; k < depth; k += W) {
       Vec<float> r[W];
-      KDSL_UNROLL for (int i = 0; i < W; i++)
-        r[i] = k + i < depth ? ld(from + (k + i) * from_k + l) : Vec<float>{};
+      KDSL_UNROLL for (int i = 0; i < W; i++) r[i] =
+          k + i < depth ? ld(from + (k + i) * from_k + l) : Vec<float>{};
       transpose(r);
-      for (int i = 0; i < W && l + i < lanes; i++)
-        st(to + (l + i) * to_lane + k, r[i], Some{depth - k});
+      for (int i = 0; i < W && l + i < lanes; i++) {
+        if (k + W <= depth)
+          st(to + (l + i) * to_lane + k, r[i]);
+        else
+          st(to + (l + i) * to_lane + k, r[i], Some{depth - k});
+      }
     }
 }
 

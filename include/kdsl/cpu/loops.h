@@ -38,8 +38,7 @@ static inline KDSL_INLINE void each_vector(i64 n, F f) {
 template <int U, class F>
 static inline KDSL_INLINE void each_turn(i64 n, F f) {
   i64 l = 0;
-  for (; l + U * W <= n; l += U * W)
-    KDSL_UNROLL for (int u = 0; u < U; u++) f(l + u * W, u, All{});
+  for (; l + U * W <= n; l += U * W) KDSL_UNROLL for (int u = 0; u < U; u++) f(l + u * W, u, All{});
   for (; l + W <= n; l += W) f(l, 0, All{});
   if (l < n) f(l, 0, Some{n - l});
 }

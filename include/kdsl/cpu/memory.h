@@ -33,10 +33,12 @@ template <>
 struct Stored<bf16> {
   typedef u16 Raw;
   static KDSL_INLINE Vec<float> decode(Vec<u16> v) { return (Vec<float>)(convert<u32>(v) << 16); }
-  static KDSL_INLINE Vec<u16> encode(Vec<float> x) {
+  static KDSL_INLINE Vec<u16> encode(Vec<float> x) { return convert<u16>(rounded(x) >> 16); }
+  /// The bits of the nearest f32 that is a bf16; what is below the upper half is not cleared.
+  static KDSL_INLINE Vec<u32> rounded(Vec<float> x) {
     const Vec<u32> u = (Vec<u32>)x;
-    const Vec<u32> even = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    return convert<u16>(x != x ? (u >> 16) | 0x40 : even);
+    const Vec<u32> even = u + 0x7fff + ((u >> 16) & 1);
+    return x != x ? u | 0x400000 : even;
   }
 };
 
@@ -121,6 +123,22 @@ static inline KDSL_INLINE void stream(float* p, Vec<float> v) {
   st(p, v);
 #endif
 }
+/// A result of so many bytes leaves the caches before anyone reads it.
+constexpr bool is_far(i64 bytes) { return bytes > 16 << 20; }
+/// A store that goes past the cache where the result is far and the vector whole and aligned.
+static inline KDSL_INLINE void st_far(float* p, Vec<float> v, All, bool far) {
+  if (far && ((u64)p & (sizeof v - 1)) == 0)
+    stream(p, v);
+  else
+    st(p, v);
+}
+static inline KDSL_INLINE void st_far(float* p, Vec<float> v, Some n, bool) { st(p, v, n); }
+/// Makes such stores visible before whatever follows.
+static inline KDSL_INLINE void stream_fence() {
+#if defined(__SSE__)
+  __builtin_ia32_sfence();
+#endif
+}
 static inline KDSL_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 // ---- single elements, as they compute
@@ -151,6 +169,10 @@ static inline KDSL_INLINE void put(f16* p, float x) { p->bits = Stored<f16>::enc
 template <class H>
 static inline KDSL_INLINE Vec<float> round_to(Vec<float> x) {
   return Stored<H>::decode(Stored<H>::encode(x));
+}
+template <>
+inline KDSL_INLINE Vec<float> round_to<bf16>(Vec<float> x) {
+  return (Vec<float>)(Stored<bf16>::rounded(x) & 0xffff0000);
 }
 template <class H>
 static inline KDSL_INLINE float round_to(float x) {

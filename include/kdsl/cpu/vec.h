@@ -98,7 +98,7 @@ static inline KDSL_INLINE To saturate(From x) {
   constexpr bool is_signed = (To)-1 < 0;
   constexpr int bits = sizeof(To) * 8;
   constexpr From top = (From)(is_signed ? 1ul << (bits - 2) : 1ul << (bits - 1)) * 2;  // 2^bits
-  constexpr To most = is_signed ? (To)~((u64)1 << (bits - 1)) : (To)~(To)0;
+  constexpr To most = is_signed ? (To) ~((u64)1 << (bits - 1)) : (To) ~(To)0;
   if (x != x) return 0;
   if (x >= top) return most;
   if (is_signed ? x < -top : x < 0) return is_signed ? (To)(-most - 1) : 0;

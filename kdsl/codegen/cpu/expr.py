@@ -179,7 +179,7 @@ class Place:
         return f"{base}{self.offset(moves)}", step
 
     def offset(self, steps: dict[str, str]) -> str:
-        """" + i * stride" for each axis of an access."""
+        """ " + i * stride" for each axis of an access."""
         parts = []
         for axis, stride in steps.items():
             at = self.at[axis]

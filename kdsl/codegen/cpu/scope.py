@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import PurePath
+
 from kdsl.codegen.cpu.names import Names
 from kdsl.codegen.cpu.ops import STORED, convert, literal, spell
 from kdsl.codegen.hostexpr import extent_c
 from kdsl.dims import Extent
 from kdsl.dtypes import DType, TensorType
-from kdsl.errors import InternalError
+from kdsl.errors import InternalError, Span
 from kdsl.ir.nodes import (
     Along, Arg, Bound, Cast, Const, DimSize, Ew, Func, Index, Let, Load, LoopVar, Point,
 )  # fmt: skip
 from kdsl.ir.walk import statements
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Buffer, PhasePlan
+
+
+#: Columns of generated code.
+WIDTH = 100
+
+
+def _break(text: str, width: int) -> int | None:
+    """Where to break a line so that its first part fits: behind a comma, else an operator."""
+    for separator in (", ", " = ", " + ", " * "):
+        at = text.rfind(separator, 20, width - 1)
+        if at > 0:
+            return at + len(separator)
+    return None
 
 
 class Scope:
@@ -23,6 +39,7 @@ class Scope:
         self.func, self.facts, self.plan, self.names = func, facts, plan, names
         self.lines: list[str] = []
         self.depth = 1
+        self.marked = ""
         self.step_line, self.step_depth = 0, 1  # where pointers of the current step are declared
         self.defined: dict[str, str] = {}  # scalars that have a name by now
         self.pointers: dict[str, str] = {}  # access -> pointer in scope
@@ -33,11 +50,31 @@ class Scope:
             names.of("param", p.name)
         for s in func.scratch:
             names.of("param", s.name)
+        for b in plan.buffers:
+            names.of("buffer", b.name)
 
     # ---- lines
 
     def line(self, text: str) -> None:
-        self.lines.append("  " * self.depth + text if text else "")
+        """A line of code; what is too long goes on below, indented."""
+        indent = "  " * self.depth
+        while len(indent) + len(text) > WIDTH:
+            at = _break(text, WIDTH - len(indent))
+            if at is None:
+                break
+            self.lines.append(indent + text[:at].rstrip())
+            indent, text = "  " * self.depth + "    ", text[at:].lstrip()
+        self.lines.append(indent + text)
+
+    def mark(self, spans: Iterable[Span]) -> None:
+        """A comment with the author's lines that the next lines come from."""
+        known = [s for s in spans if s.line > 0]
+        if known:
+            first, last = min(s.line for s in known), max(s.line for s in known)
+            place = f"{PurePath(known[0].file).name}:{first}" + (f"-{last}" if last > first else "")
+            if place != self.marked:
+                self.line(f"// {place}")
+            self.marked = place
 
     def open(self, head: str) -> None:
         self.line(f"{head} {{")
@@ -103,8 +140,10 @@ class Scope:
     def length(self, axis: str) -> str:
         """Real length of an axis's slice."""
         a = self.func.axis(axis)
-        return self.extent(a.extent) if a.kind == "whole" else (
-            self.names.of("len", axis, f"{axis}_len")
+        return (
+            self.extent(a.extent)
+            if a.kind == "whole"
+            else (self.names.of("len", axis, f"{axis}_len"))
         )
 
     def room(self, axis: str) -> str:
@@ -226,5 +265,3 @@ class Scope:
         if buffer.lane is not None:
             steps[buffer.lane] = "1"
         return steps
-
-

@@ -61,9 +61,7 @@ def _header_names() -> frozenset[str]:
 
 
 def _kernel(exported: str, plan: Plan) -> KernelText:
-    phases = tuple(
-        _Phase(exported, plan, i).text() for i in range(len(plan.phases))
-    )
+    phases = tuple(_Phase(exported, plan, i).text() for i in range(len(plan.phases)))
     return KernelText(plan.func.name, phases, _scratch_size(exported, plan))
 
 
@@ -259,5 +257,3 @@ class _Phase:
 
 def _mentions(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}\b", text) is not None
-
-

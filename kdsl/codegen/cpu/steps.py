@@ -8,15 +8,16 @@ from kdsl.codegen.cpu.expr import Place
 from kdsl.codegen.cpu.nest import print_nest
 from kdsl.codegen.cpu.ops import bare, compute_type, paren
 from kdsl.codegen.cpu.scope import Scope
-from kdsl.errors import InternalError
+from kdsl.errors import InternalError, Span
 from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, Let, Load
 from kdsl.passes.cpu.plan import (
-    Branch, Define, Loop, Nest, Pack, Product, Step, Transpose,
+    Branch, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Step, Transpose, Write,
 )  # fmt: skip
 
 
 def print_steps(scope: Scope, steps: tuple[Step, ...]) -> None:
     for step in steps:
+        scope.mark(_spans(scope, step))
         scope.begin_step()
         match step:
             case Define(let=let):
@@ -33,6 +34,31 @@ def print_steps(scope: Scope, steps: tuple[Step, ...]) -> None:
                 _loop(scope, step)
             case Branch():
                 _branch(scope, step)
+
+
+def _spans(scope: Scope, step: Step) -> list[Span]:
+    """The author's text behind a step."""
+    facts = scope.facts
+    match step:
+        case Product(dot=dot, value=value):
+            return [dot.span, facts.lets[value].span]
+        case Pack(source=source) if source in facts.lets:
+            return [facts.lets[source].span]
+        case Transpose(store=store):
+            return [store.span]
+        case Loop(loop=loop):
+            return [loop.span]
+        case Nest(stages=stages):
+            spans = []
+            for action in (a for s in stages for a in (*s.before, *s.within)):
+                match action:
+                    case Write(store=store):
+                        spans.append(store.span)
+                    case Fold(reduction=name) | Compute(value=name) | Hold(value=name):
+                        if name in facts.lets:
+                            spans.append(facts.lets[name].span)
+            return spans
+    return []
 
 
 def _define(scope: Scope, let: Let) -> None:
@@ -125,7 +151,11 @@ def _pack(scope: Scope, step: Pack) -> None:
     name, pitch = scope.buffer_name(buffer), scope.pitch(buffer)
     turned = steps[lane] != "1"
     if turned and steps[step.depth] != "1":
-        raise InternalError(f"print: neither axis of `{step.source}` is contiguous")
+        scope.line(
+            f"pack_strided({name}, {pitch}, {pitch}, {pointer}, {steps[lane]}, "
+            f"{steps[step.depth]}, {scope.length(lane)}, {scope.length(step.depth)});"
+        )
+        return
     along = steps[lane] if turned else steps[step.depth]
     call = "pack_transposed" if turned else "pack_rows"
     scope.line(
@@ -195,13 +225,9 @@ def _transpose(scope: Scope, step: Transpose) -> None:
     store, buffer = step.store, scope.plan.buffer(step.buffer)
     assert buffer.row is not None and buffer.lane is not None
     pointer = scope.pointer(store.tensor, store.index, store.tensor)
-    k = next(
-        k for k, i in enumerate(store.index) if isinstance(i, Along) and i.axis == buffer.lane
-    )
+    k = next(k for k, i in enumerate(store.index) if isinstance(i, Along) and i.axis == buffer.lane)
     along = scope.stride(store.tensor, k)
     scope.line(
         f"store_transposed({pointer}, {along}, {scope.buffer_name(buffer)}, {scope.pitch(buffer)}, "
         f"{scope.length(buffer.lane)}, {scope.length(buffer.row)});"
     )
-
-

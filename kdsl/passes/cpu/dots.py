@@ -32,9 +32,7 @@ def absorb(cx: Context, block: Block) -> dict[str, Chain]:
     return found
 
 
-def _first_value(
-    cx: Context, local: dict[str, Let], dot: Let, name: str, reads: list[str]
-) -> None:
+def _first_value(cx: Context, local: dict[str, Let], dot: Let, name: str, reads: list[str]) -> None:
     """`dot(a, b, acc = x * f)`: x * f is computed where the accumulators start."""
     let = local.get(name)
     absorbs = (
@@ -90,5 +88,3 @@ def _comes_from(cx: Context, name: str, sources: set[str]) -> bool:
     if cx.facts.level[name] < cx.facts.level[next(iter(sources))]:
         return False
     return any(_comes_from(cx, a, sources) for a in operands(let.op))
-
-

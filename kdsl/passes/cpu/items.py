@@ -1,10 +1,10 @@
-"""The units that the scheduler of one block orders: what each computes and what it has to follow."""
+"""The units that the scheduler of one block orders: what each computes, and after what."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kdsl.ir.nodes import ForRange, ForTiles, If, Let, Load, Stmt, Store
+from kdsl.ir.nodes import ForRange, ForTiles, If, Let, Store
 from kdsl.passes.cpu.plan import Buffer, Comparison
 
 
@@ -77,16 +77,3 @@ class Inner(Item):
     """A loop or a branch."""
 
     stmt: ForTiles | ForRange | If
-
-
-@dataclass(frozen=True, slots=True)
-class Absorbed:
-    """Lets that live inside a dot's first or last step, and the dot's value they end in."""
-
-    lets: frozenset[str]
-    value: str
-    reads: tuple[str, ...]
-
-
-def is_load(stmt: Stmt) -> bool:
-    return isinstance(stmt, Let) and isinstance(stmt.op, Load)

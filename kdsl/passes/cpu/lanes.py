@@ -36,7 +36,7 @@ def choose_lanes(facts: Facts) -> dict[str, str]:
         best = tuple(o[-1] for o in options)
         for i, choices in enumerate(options):
             best = min(
-                (best[:i] + (c,) + best[i + 1 :] for c in choices),
+                ((*best[:i], c, *best[i + 1 :]) for c in choices),
                 key=lambda pick: _cost(facts, groups, roots, pick),
             )
     chosen = dict(zip(roots, best, strict=True))

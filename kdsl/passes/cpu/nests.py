@@ -92,8 +92,8 @@ class Draft:
             return False
         if not alone:
             return True
-        return len(several) == 2 and len(alone) == 1 and alone < set(several) and (
-            inner not in alone
+        return (
+            len(several) == 2 and len(alone) == 1 and alone < set(several) and (inner not in alone)
         )
 
     def loops(self) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
@@ -254,6 +254,3 @@ class _Stages:
         if free is None:
             free = cx.new_buffer(name, cx.buffer_dtype(name), row, lane).name
         cx.homes[name] = free
-
-
-

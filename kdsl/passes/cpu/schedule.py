@@ -31,9 +31,7 @@ def plan_block(
 
 
 class _BlockPlanner:
-    def __init__(
-        self, cx: Context, block: Block, updates: tuple[tuple[Buffer, str], ...]
-    ) -> None:
+    def __init__(self, cx: Context, block: Block, updates: tuple[tuple[Buffer, str], ...]) -> None:
         self.cx, self.block = cx, block
         self.items: list[Item] = []
         self.maker: dict[str, Item] = {}  # value -> the item of this block that makes it
@@ -162,9 +160,9 @@ class _BlockPlanner:
             case Update(value=value):
                 return (value,)
             case PackItem(source=source):
-                let = self.cx.facts.lets.get(source)
-                is_load = let is not None and self.cx.facts.kind(source) == "leaf"
-                return operands(let.op) if is_load and let is not None else (source,)
+                if self.cx.facts.kind(source) != "leaf":
+                    return (source,)
+                return operands(self.cx.facts.lets[source].op)
             case DotItem():
                 packed = f"pack of {item.vectors}"
                 extra = (packed,) if packed in self.maker else ()
@@ -357,5 +355,3 @@ def _closure(item: Item) -> set[Item]:
             seen.add(i)
             stack += i.needs
     return seen
-
-

@@ -100,9 +100,7 @@ class _Check:
                         self.holds.setdefault(self.homes[c.name], set()).add(c.name)
                     self.steps(step.body)
                     for c in names.values():
-                        self.holds.setdefault(self.homes[c.name], set()).update(
-                            (c.name, c.result)
-                        )
+                        self.holds.setdefault(self.homes[c.name], set()).update((c.name, c.result))
                 case Branch():
                     before = {k: set(v) for k, v in self.holds.items()}
                     self.steps(step.then)
@@ -118,8 +116,10 @@ class _Check:
 
     def _is_merge(self, value: str) -> bool:
         facts = self.cx.facts
-        return facts.kind(value) == "carried" and value not in facts.carries and (
-            value not in facts.results
+        return (
+            facts.kind(value) == "carried"
+            and value not in facts.carries
+            and (value not in facts.results)
         )
 
     def nest(self, nest: Nest) -> None:
@@ -147,9 +147,7 @@ class _Check:
         if name in fresh or self.is_there(name):
             return
         let = self.cx.facts.lets.get(name)
-        if let is None:
-            self.read(name, step)
-        elif self.cx.facts.kind(name) == "item" and self._needs_memory(let):
+        if let is None or (self.cx.facts.kind(name) == "item" and self._needs_memory(let)):
             self.read(name, step)
         else:
             for a in operands(let.op):
@@ -179,5 +177,3 @@ class _Check:
         if not self.cx.facts.axes[name] and name not in self.homes:
             return  # a scalar in registers
         raise InternalError(f"`{name}` is read after its memory was reused", repr(step))
-
-

@@ -1,0 +1,62 @@
+"""What the CPU target does not have yet: one clear error at the author's line, before any plan."""
+
+from __future__ import annotations
+
+from kdsl.dtypes import DType, TensorType
+from kdsl.errors import KernelTypeError, Span
+from kdsl.ir.nodes import Ew, Func, Let, Load, Point, Reduce, Store
+from kdsl.ir.walk import statements, value_types
+
+#: Elementwise operations by what they compute on.
+_ANY = frozenset(
+    """add sub mul neg abs eq ne lt le gt ge maximum minimum fmax fmin where fma and or xor not shl
+    shr floordiv mod div""".split()
+)
+_F32 = frozenset("exp exp2 log log2 sqrt rsqrt tanh sigmoid erf floor ceil round".split())
+_F64 = frozenset("sqrt rsqrt".split())
+_REDUCTIONS = frozenset("sum prod max min any all".split())
+_STORED = frozenset("bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64".split())
+
+
+def check_supported(func: Func) -> None:
+    """Raise KernelTypeError at the first thing that has no CPU code."""
+    types = value_types(func)
+    for buffer in (*func.params, *func.scratch):
+        if isinstance(buffer.type, TensorType):
+            _dtype(buffer.type.dtype, f"tensor `{buffer.name}`", buffer.span)
+    for s in statements(func):
+        match s:
+            case Let(op=Ew(fn=fn, args=args), span=span):
+                dtype = types[args[-1]].dtype
+                if fn in _ANY or fn in (_F64 if dtype.name == "f64" else _F32):
+                    continue
+                cast = "; cast to f32 first" if dtype.name == "f64" and fn in _F32 else ""
+                raise KernelTypeError(
+                    f"`{fn}` of {dtype} is not available on the CPU yet",
+                    span,
+                    help=f"it has {', '.join(sorted(_F32))} of f32{cast}",
+                )
+            case Let(op=Reduce(fn=fn), span=span) if fn not in _REDUCTIONS:
+                raise KernelTypeError(
+                    f"the reduction `{fn}` is not available on the CPU yet",
+                    span,
+                    help=f"it has {', '.join(sorted(_REDUCTIONS))}",
+                )
+            case (
+                Let(op=Load(tensor=tensor, index=index), span=span)
+                | Store(tensor=tensor, index=index, span=span)
+            ):
+                for i in index:
+                    if isinstance(i, Point) and types[i.value].axes:
+                        raise KernelTypeError(
+                            f"indexing `{tensor}` with an array is not available on the CPU yet",
+                            span,
+                            help="take one element at a time in a loop over integers",
+                        )
+            case Let(type=type_, span=span):
+                _dtype(type_.dtype, "a value", span)
+
+
+def _dtype(dtype: object, what: str, span: Span) -> None:
+    if isinstance(dtype, DType) and dtype.name not in _STORED:
+        raise KernelTypeError(f"{what} of dtype {dtype} is not available on the CPU yet", span)
