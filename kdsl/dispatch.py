@@ -7,12 +7,14 @@ else about the arguments is checked by the compiled module itself.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kdsl.dims import Dim
 from kdsl.driver import LARGEST_FIXED, Compiler, Specialisation
 from kdsl.dtypes import DTYPES, DType, TensorType
+from kdsl.errors import KernelError
 from kdsl.frontend.signature import MISSING, Parameter, Signature
 from kdsl.runtime import Function
 from kdsl.watch import Watch
@@ -147,6 +149,10 @@ class Sized:
         return self.choice
 
 
+def _integers(sizes: tuple[object, ...]) -> tuple[int, ...]:
+    return tuple([operator.index(size) for size in sizes])  # type: ignore[arg-type]
+
+
 class Dispatch:
     """Calls of one kernel. What was compiled is found by a key that is read off the arguments."""
 
@@ -161,8 +167,9 @@ class Dispatch:
         self._look()
 
     def _look(self) -> None:
-        self._watch = Watch(self._compiler.source)
+        # In this order: following what is captured reads helpers, which are watched too.
         self._captured = self._compiler.source.captured()
+        self._watch = Watch(self._compiler.source)
 
     def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if self._watch.changed():
@@ -184,22 +191,29 @@ class Dispatch:
             self._compiler.forget()
             self._known.clear()
 
-    def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:
-        """The function for arguments that come for the first time, or that fit none."""
-        # A wrong call goes to any compiled function, whose checks say what is wrong with it.
+    def specialisation(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Specialisation | None:
+        """What a call with these arguments runs; None when they fit nothing."""
         try:
             bound = self._slots.positional(args, kwargs)
-            choice = self._slots.choice(bound)
-        except Unbound:
+            sized = self._sized(self._slots.choice(bound))
+            return sized.specialisation(_integers(sized.sizes(bound)))
+        except (LookupError, AttributeError, TypeError, Unbound) as err:
+            if isinstance(err, KernelError):
+                raise
+            return None
+
+    def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:
+        """The function for arguments that come for the first time, or that fit none."""
+        spec = self.specialisation(args, kwargs)
+        if spec is None:
+            # A wrong call: the checks of any compiled function say what is wrong with it.
             return self._compiler.any_function()
-        sized = self._sized(choice)
-        try:
-            sizes = tuple(size.__index__() for size in sized.sizes(bound))
-        except (LookupError, AttributeError, TypeError):
-            return self._compiler.any_function()
-        function = self._compiler.function(sized.specialisation(sizes))
-        key = self._slots.key(bound)
-        self._known.setdefault(key, sized).functions[sizes] = function
+        function = self._compiler.function(spec)
+        bound = self._slots.positional(args, kwargs)
+        sized = self._known.setdefault(self._slots.key(bound), self._sized(spec.general()))
+        sized.functions[sized.sizes(bound)] = function
         return function
 
     def _sized(self, choice: Specialisation) -> Sized:

@@ -160,6 +160,11 @@ class Compiler:
 
         return plan(self.func(spec), self.tiles)
 
+    def tile_sizes(self, spec: Specialisation) -> dict[str, int]:
+        """Tile sizes by loop variable, as the plan has them."""
+        axes = self.plan(spec).func.axes
+        return {a.name: a.size for a in axes if a.kind == "tile" and a.size is not None}
+
     def unit(self, specs: Iterable[Specialisation]) -> KernelUnit:
         """The kernel with these specialisations, as codegen takes it."""
         from kdsl.codegen.context import Compiled, KernelUnit
