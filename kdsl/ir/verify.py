@@ -88,7 +88,8 @@ class _Checker:
         self.func = func
         self.order = {a.name: i for i, a in enumerate(func.axes)}
         self.bound = {a.name for a in func.axes if a.kind == "whole"}
-        self.variables: set[str] = set()
+        self.variables: set[str] = set()  # of the loops that are open here
+        self.counted: set[str] = set()  # of all loops so far
         self.values: dict[str, Type] = {}  # what can be read here
         self.defined: set[str] = set()
 
@@ -174,9 +175,15 @@ class _Checker:
                 extent = self.func.axis(each.var).extent
                 _need(extent == each.extent, f"axis `{each.var}` runs over {extent}")
             else:
-                _need(each.var not in self.variables, f"loop variable `{each.var}` is taken")
-                self.variables.add(each.var)
+                self.variable(each.var)
         self.block(phase.body)
+
+    def variable(self, name: str) -> None:
+        """Bind an integer variable for what follows in this scope."""
+        _need(_is_name(name), f"{name!r} is no name")
+        _need(name not in self.counted, f"`{name}` is the variable of two loops")
+        self.counted.add(name)
+        self.variables.add(name)
 
     def open(self, axis: str) -> None:
         """Bind a tile axis for what follows in this scope."""
@@ -243,8 +250,7 @@ class _Checker:
             self.open(stmt.axis)
         else:
             _need(stmt.step != 0, "a range needs a step other than 0")
-            _need(stmt.var not in self.variables, f"loop variable `{stmt.var}` is taken")
-            self.variables.add(stmt.var)
+            self.variable(stmt.var)
         self.block(stmt.body)
         for carry in stmt.carries:
             self.expect(carry.next, carry.type, "the next value")

@@ -32,26 +32,27 @@ class Signs:
                 self._positive_argument(b)
 
     def _positive_argument(self, name: str) -> None:
-        op = self.lets[name].op
-        if isinstance(op, ir.Arg):
-            self.arguments.add(op.param)
+        match self.lets[name].op:
+            case ir.Arg(param=param):
+                self.arguments.add(param)
 
     def _number(self, name: str, least: float) -> bool:
-        let = self.lets[name]
-        return isinstance(let.op, ir.Const) and literal(let.op.text, let.type.dtype) >= least
+        let = self.lets.get(name)
+        if let is None or not isinstance(let.op, ir.Const):
+            return False
+        return literal(let.op.text, let.type.dtype) >= least
 
     def positive(self, name: str) -> bool:
-        """Whether a value is above 0 and finite wherever its operands are finite."""
+        """Whether a value is above 0 wherever its operands are finite: it cannot underflow."""
         let = self.lets.get(name)
         match let and let.op:
             case ir.Const(text=text) if let is not None:
                 return 0 < literal(text, let.type.dtype) < float("inf")
             case ir.Arg(param=param):
                 return param in self.arguments
-            case ir.Ew(fn="mul" | "div" | "add" | "maximum" | "minimum", args=args):
+            case ir.Ew(fn="add" | "maximum" | "minimum" | "sqrt" | "rsqrt", args=args):
                 return all(map(self.positive, args))
-            case ir.Ew(fn="exp" | "exp2" | "sigmoid"):
-                return True
-            case ir.Ew(fn="sqrt" | "rsqrt", args=(a,)) | ir.Cast(arg=a):
-                return self.positive(a) and let is not None and let.type.dtype.is_float
+            case ir.Ew(fn="mul", args=(a, b)):
+                grows = self._number(a, least=1) or self._number(b, least=1)
+                return grows and self.positive(a) and self.positive(b)
         return False

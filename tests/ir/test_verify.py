@@ -64,7 +64,7 @@ BROKEN = {
     "for n in tiles() {\n    }": "a loop over axis `n` is open already",
     "for N in tiles() {\n    }": "axis `N` is whole, no loop binds it",
     "for m in tiles(stop=a) {\n    }": "a loop bound `a` must be i64, it is f32[n]",
-    "for i in range(one, one) {\n    }": "loop variable `i` is taken",
+    "for i in range(one, one) {\n    }": "`i` is the variable of two loops",
     "for j in range(one, one, 0) {\n    }": "a range needs a step other than 0",
     "for m in tiles() with k: f32 = a as r {\n      yield k=k\n    }": (
         "the first value `a` must be f32, it is f32[n]"

@@ -285,8 +285,12 @@ def test_a_mask_with_another_value_keeps_the_factor_above():
     assert sink_scale(func(body)) == func(body)
 
 
-def test_a_factor_of_unknown_sign_stays():
-    body = SCALED.format(mask="", of="scores").replace("arg(s)", "arg(u)")
+@pytest.mark.parametrize(
+    "factor",
+    ["arg(u)", "neg(p_3)", "exp(p_3)"],  # unknown, negative, may underflow to 0
+)
+def test_a_factor_that_may_not_be_positive_stays(factor):
+    body = "    p_3: f32 = arg(s)\n" + SCALED.format(mask="", of="scores").replace("arg(s)", factor)
     assert sink_scale(func(body)) == func(body)
 
 
