@@ -29,6 +29,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["c_string"] = c_string
     environment.filters["c_raw"] = c_raw
     environment.filters["wrap"] = wrap
+    environment.filters["braced"] = braced
     environment.filters["prefix"] = lambda text, start: f"{start}{text}"
     environment.filters["size_var"] = lambda size: f'{size.var}("{size.text}")'
     return environment
@@ -88,3 +89,10 @@ def wrap(items: Iterable[str], first: int, indent: int, last: int = 2) -> str:
             text, column = f"{text} ", column + 1
         text, column = text + word, column + len(word)
     return text
+
+
+def braced(items: Iterable[str], start: str) -> str:
+    """`start{items}` on one line, or the items on lines of their own."""
+    words = list(items)
+    line = f"{start}{{{', '.join(words)}}}"
+    return line if len(line) < 100 else f"{start}{{\n    {wrap(words, 4, 4)}}}"

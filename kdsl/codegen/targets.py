@@ -81,13 +81,15 @@ LINK_FLAGS = (
     "-nodefaultlibs",
     "-Wl,-z,nodelete",
     "-Wl,-z,relro",
+    "-Wl,-z,defs",
     "-Wl,--as-needed",
     "-Wl,--build-id=none",
     "-Wl,-Bsymbolic",
 )
 
-#: libgcc is the static one: a few helpers that the compiler itself calls.
-LIBRARIES = ("-lc", "-lgcc")
+#: libdl is part of libc since glibc 2.34 and then not asked for; libgcc is the static one: a few
+#: helpers that the compiler itself calls.
+LIBRARIES = ("-lc", "-ldl", "-lgcc")
 
 
 def architecture() -> str:
