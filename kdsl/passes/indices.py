@@ -96,9 +96,11 @@ class Indices:
         return self._widened(name) or atom(f"value {name}")
 
     def _widened(self, name: str) -> Poly | None:
-        """A constant of another integer type, or what a widening cast says again."""
+        """An argument, a constant of any integer type, or what a widening cast says again."""
         let = self.lets.get(name)
         match let and let.op:
+            case ir.Arg(param=param):
+                return atom(f"arg {param}")
             case ir.Cast(arg=arg) if arg in self.lets:
                 source = self.lets[arg].type.dtype
                 if source.is_int and source.bits < 64:
@@ -180,7 +182,7 @@ class Indices:
             case ir.Ew(fn="and", args=(a, b)):
                 self._learn(a)
                 self._learn(b)
-            case ir.Ew(fn=fn, args=(a, b)) if self.lets[a].type.dtype == i64:
+            case ir.Ew(fn=fn, args=(a, b)) if self.lets[a].type.dtype.is_int:
                 more = self.poly(a) - self.poly(b)
                 match fn:
                     case "ge" | "gt":
@@ -222,16 +224,14 @@ class Indices:
             parts = p.split(name)
             if parts is not None:
                 return self._without(name, *parts, facts, depth - 1)
-        if any(" " in a for a in p.atoms()):
-            return False  # an opaque value
         if _sign(p) == 1:
             return True
-        # some fact has to make up for the first term that is negative
-        short = next(monomial for monomial, factor in p.terms if factor < 0)
+        # a fact has to make up for the first term that is negative or of unknown sign
+        short, factor = next((m, x) for m, x in p.terms if x < 0 or any(map(_opaque, m)))
         return any(
             self.holds(p - f, facts[:i] + facts[i + 1 :], min(depth - 1, _FACTS))
             for i, f in enumerate(facts)
-            if dict(f.terms).get(short, 0) < 0
+            if dict(f.terms).get(short, 0) * factor > 0
         )
 
     def _order(self, p: Poly) -> list[str]:
@@ -287,9 +287,14 @@ class Indices:
         return positive and known(self._reduced(b * rest) + (a - b + 1) * k)
 
 
+def _opaque(name: str) -> bool:
+    """Whether an atom is no dim, so that it may be negative."""
+    return " " in name
+
+
 def _sign(p: Poly) -> int:
     """1 if no term is negative, -1 if none is positive (dims are not negative), 0 otherwise."""
-    if any(" " in a for a in p.atoms()):
+    if any(map(_opaque, p.atoms())):
         return 0
     if all(factor > 0 for _, factor in p.terms):
         return 1

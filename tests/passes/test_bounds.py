@@ -8,7 +8,7 @@ from kdsl.passes.bounds import bounds, unproven
 from tests.ir_texts import ATTENTION, CONTROL, MATMUL, MEAN_OF_SQUARES, SOFTMAX
 
 FRAME = """\
-kernel f(x: f32[N], mat: f32[M, N], half: f32[N // 2], flat: f32[M * N], ids: i64[N]) {{
+kernel f(x: f32[N], mat: f32[M, N], half: f32[N // 2], flat: f32[M * N], ids: i64[N], at: i32) {{
   dims N, M, K
   axis n = tiles(N)
   axis N = whole(N)
@@ -76,6 +76,7 @@ UNPROVEN = [
     "t: f32[half] = half[half + one]",
     "t: f32[even] = x[even * 2 + one]",
     "a: i64 = ids[i]\n    t: f32 = x[a]",
+    "a: i32 = arg(at)\n    t: f32 = x[a]",
     "a: i64 = mul(i, i)\n    t: f32 = x[a]",
     "a: i64 = n.stop\n    t: f32 = x[a]",
     "a: i64 = neg(one)\n    t: f32 = x[a]",
@@ -104,6 +105,9 @@ REQUIRED = [
     ('c: bool = lt(k_size, n_size)\n    d: bool = ge(k_size, c0)\n    e: bool = and(c, d)\n'
      '    assert e, "0 <= K < N"', "a: i64 = size(K)\n    t: f32 = x[a]"),
     ('c: bool = eq(m_size, n_size)\n    assert c, "M == N"', "t: f32 = mat[i, j]"),
+    ('w: i32 = arg(at)\n    w_2: i64 = cast(w)\n    c: bool = lt(w_2, n_size)\n'
+     '    assert c, "at < N"\n    z: i32 = 0\n    d: bool = ge(w, z)\n    assert d, "at >= 0"',
+     "a: i32 = arg(at)\n    b: i64 = cast(a)\n    t: f32 = x[b]\n    t_2: f32 = x[a]"),
 ]  # fmt: skip
 
 
