@@ -12,7 +12,6 @@ from kdsl.driver import Compiler
 from kdsl.dtypes import DType
 from kdsl.export import Options, write
 from kdsl.frontend import capture
-from kdsl.passes.cpu.show import show_plan
 
 if TYPE_CHECKING:
     from kdsl.check import Report
@@ -132,6 +131,8 @@ class Kernel:
 
                 return show_ir(self._compiler.func(spec))
             case "plan":
+                from kdsl.passes.cpu.show import show_plan
+
                 return show_plan(self._compiler.plan(spec))
             case "cpu" | "host":
                 return self._compiler.text(spec, what)

@@ -19,8 +19,11 @@ from kdsl.frontend.signature import MISSING, Parameter
 from kdsl.frontend.source import KernelSource
 from kdsl.frontend.statements import run
 from kdsl.frontend.values import Closure, ScalarRef, TensorRef
-from kdsl.ir.nodes import Block, Func, Let, Param, Require, Stmt
-from kdsl.ir.walk import reads
+from kdsl.ir.nodes import (
+    Along, Block, ForTiles, Func, Iota, Let, Param, Require, Stmt, Store,
+)  # fmt: skip
+from kdsl.ir.types import Axis
+from kdsl.ir.walk import reads, walk
 
 _MAX_DEPTH = 50
 
@@ -87,7 +90,7 @@ def _lower(
         specialisation_name(kernel, dtypes, statics),
         params,
         signature.dims,
-        tuple(builder.axes),
+        _used_axes(builder),
         tuple(builder.scratch),
         _needed(builder.host.block()),
         tuple(builder.phases),
@@ -172,6 +175,23 @@ def _signature_of(ctx: Context, function: Closure) -> inspect.Signature:
     parameters += [kind(node.vararg.arg, kind.VAR_POSITIONAL)] if node.vararg else []
     parameters += [kind(a.arg, kind.KEYWORD_ONLY) for a in node.kwonlyargs]
     return inspect.Signature(parameters)
+
+
+def _used_axes(builder: Builder) -> tuple[Axis, ...]:
+    """Axes that values, places and loops have; lowering a loop again may leave others."""
+    used = {e.var for phase in builder.phases for e in phase.vars if e.is_tile}
+    for phase in builder.phases:
+        for stmt in walk(phase.body):
+            match stmt:
+                case Let(type=type_, op=op):
+                    used.update(type_.axes)
+                    if isinstance(op, Iota):
+                        used.add(op.axis)
+                case Store(index=index):
+                    used.update(i.axis for i in index if isinstance(i, Along))
+                case ForTiles(axis=axis):
+                    used.add(axis)
+    return tuple(a for a in builder.axes if a.name in used)
 
 
 def _needed(host: Block) -> Block:
