@@ -6,9 +6,10 @@
 
 #include "core.h"
 
-// First touch of fresh memory costs more than the kernel that writes it; 2 MiB pages help.
+// First touch of fresh memory costs more than the kernel that writes it; 2 MiB pages help. Smaller
+// blocks are better off without: the C library gives out again, untouched, what was freed before.
 #define HUGE_PAGE ((size_t)2 << 20)
-#define HUGE_FROM ((size_t)4 << 20)
+#define HUGE_FROM ((size_t)32 << 20)
 #define ALIGNMENT 64
 
 void rt_incref(void* object) {

@@ -29,7 +29,6 @@ static void note_error(void* seen, const char* kind, const char* message) {
   rt_error_set(kind, message);
 }
 
-// The framework's allocator, so that results count in its statistics and go back to its pools.
 static int exchange_alloc(const DLPackExchangeAPI* api, const DLTensor* prototype, void** out) {
   DLTensor copy = *prototype;
   DLManagedTensorVersioned* managed = NULL;
@@ -50,18 +49,21 @@ static int exchange_alloc(const DLPackExchangeAPI* api, const DLTensor* prototyp
   return 0;
 }
 
+// CPU memory is ours for every framework: a Torch tensor made from it costs two thirds of one from
+// Torch's allocator, and from 32 MiB on its huge pages save more than the kernel takes. On other
+// devices only the framework can allocate.
 static int table_alloc_tensor(const DLTensor* prototype, void** out) {
   const Frame* frame = rt_current;
   *out = NULL;
+  if (prototype->device.device_type == kDLCPU) {
+    *out = rt_tensor_new(prototype->ndim, prototype->shape, prototype->dtype);
+    return *out ? 0 : -1;
+  }
   if (frame && frame->family == FAMILY_EXCHANGE && frame->api->managed_tensor_allocator) {
     return exchange_alloc(frame->api, prototype, out);
   }
-  if (prototype->device.device_type != kDLCPU) {
-    rt_error_set("ValueError", "cannot allocate a result: only CPU memory can be had without Torch");
-    return -1;
-  }
-  *out = rt_tensor_new(prototype->ndim, prototype->shape, prototype->dtype);
-  return *out ? 0 : -1;
+  rt_error_set("ValueError", "cannot allocate a result: no framework offers memory on its device");
+  return -1;
 }
 
 const KdslRuntime rt_table = {.version = KDSL_RUNTIME_VERSION,

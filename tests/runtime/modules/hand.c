@@ -18,7 +18,7 @@
 
 EXPORT const KdslRuntime* __kdsl_rt;
 EXPORT const char __kdsl_functions[] =
-    "nop\nview\nscale\npair\necho\nfail\nsilent\nwait\nincrement\nplain\nmany\n";
+    "nop\nview\nscale\npair\necho\nfail\nsilent\nwait\nincrement\nthree\nplain\nmany\n";
 
 static int raise(const char* kind, const char* message) {
   void (*set)(const char*, const char*) = NULL;
@@ -208,6 +208,12 @@ DESCRIBED(increment, "x: InOut[f32[M, N]], by: f64 = 1.0",
   int64_t total = 1;
   for (int i = 0; i < x->ndim; ++i) total *= x->shape[i];
   for (int64_t i = 0; i < total; ++i) data[i] += (float)by;
+  return 0;
+}
+
+DESCRIBED(three, "a: i64 = 0, b: i64 = 0, c: i64 = 0",
+          SCALAR("a", "i64", ",\"default\":0") "," SCALAR("b", "i64", ",\"default\":0") ","
+              SCALAR("c", "i64", ",\"default\":0")) {
   return 0;
 }
 
