@@ -89,7 +89,7 @@ class Compiled:
             (folder / "kernel.cc").write_text(self.text, encoding="utf-8")
             command = [
                 *find_compiler().command, *COMMON_FLAGS, *KERNEL_FLAGS, *variant.flags, "-shared",
-                "-Wall", "-Wextra", "-Wno-psabi", "-Werror",
+                "-Wall", "-Wextra", "-Wno-psabi", "-Wno-tautological-compare", "-Werror",
                 f"-DKDSL_VARIANT={variant.name}", f"-I{paths.include_dir()}", f"-I{folder}",
                 str(folder / "kernel.cc"), "-o", str(library),
             ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kdsl.codegen.cpu.expr import Place
 from kdsl.codegen.cpu.ops import REDUCERS, bare, compute_type, neutral, register_type
 from kdsl.codegen.cpu.scope import Scope
+from kdsl.codegen.cpu.text import capture
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import Ew, Let, Reduce
 from kdsl.ir.walk import operands, reads
@@ -202,12 +203,10 @@ class _AlongInner(_Printer):
         lines = self.element(place, stage.within, folds)
         for line in level.flush():
             scope.line(line)
-        real = "auto real" if any("real" in line for line in lines) else "auto"
+        head, params = "each_vector", f"i64 {at}, auto real"
         if names:
-            head, params = f"each_turn<{turns}>", f"i64 {at}, int {self.turn}, {real}"
-        else:
-            head, params = "each_vector", f"i64 {at}, {real}"
-        scope.line(f"{head}({scope.length(inner)}, [&]({params}) KDSL_INLINE {{")
+            head, params = f"each_turn<{turns}>", f"i64 {at}, int {self.turn}, auto real"
+        scope.line(f"{head}({scope.length(inner)}, {capture(params, lines)}")
         scope.depth += 1
         for line in lines:
             scope.line(line)

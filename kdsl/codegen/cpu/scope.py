@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from kdsl.codegen.cpu.names import Names
 from kdsl.codegen.cpu.ops import STORED, convert, literal, spell
+from kdsl.codegen.cpu.text import without_unused, wrapped
 from kdsl.codegen.hostexpr import extent_c
 from kdsl.dims import Extent
 from kdsl.dtypes import DType, TensorType
@@ -17,19 +18,6 @@ from kdsl.ir.nodes import (
 from kdsl.ir.walk import statements
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Buffer, PhasePlan
-
-
-#: Columns of generated code.
-WIDTH = 100
-
-
-def _break(text: str, width: int) -> int | None:
-    """Where to break a line so that its first part fits: behind a comma, else an operator."""
-    for separator in (", ", " = ", " + ", " * "):
-        at = text.rfind(separator, 20, width - 1)
-        if at > 0:
-            return at + len(separator)
-    return None
 
 
 class Scope:
@@ -56,15 +44,11 @@ class Scope:
     # ---- lines
 
     def line(self, text: str) -> None:
-        """A line of code; what is too long goes on below, indented."""
-        indent = "  " * self.depth
-        while len(indent) + len(text) > WIDTH:
-            at = _break(text, WIDTH - len(indent))
-            if at is None:
-                break
-            self.lines.append(indent + text[:at].rstrip())
-            indent, text = "  " * self.depth + "    ", text[at:].lstrip()
-        self.lines.append(indent + text)
+        self.lines.append("  " * self.depth + text)
+
+    def finish(self) -> list[str]:
+        """The lines, without constants that nobody reads and none of them too long."""
+        return [part for line in without_unused(self.lines) for part in wrapped(line)]
 
     def mark(self, spans: Iterable[Span]) -> None:
         """A comment with the author's lines that the next lines come from."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,6 +12,7 @@ from kdsl.codegen.cpu.names import Names, header_names
 from kdsl.codegen.cpu.ops import COMPUTE, STORED
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.codegen.cpu.steps import print_steps
+from kdsl.codegen.cpu.text import mentions
 from kdsl.codegen.render import render
 from kdsl.dtypes import TensorType
 from kdsl.ir.nodes import Dot, Each, Let, Param, Parallel, ScratchBuffer
@@ -92,7 +92,8 @@ class _Phase:
         for b in variables:
             scope.line(f"{COMPUTE[b.dtype]} {scope.buffer_name(b)} = 0;")
         print_steps(scope, self.plan.steps)
-        body = "\n".join(scope.lines)
+        lines = scope.finish()
+        body = "\n".join(lines)
         tasks_of = self._task(body)
         body = "\n".join([*tasks_of, body])
         many = len(func.phases) > 1
@@ -107,7 +108,7 @@ class _Phase:
             tasks=(*self.prelude(tasks), f"return {tasks};"),
             arena=(*self.prelude("\n".join(sizes)), *total),
             head=tuple(self._head(arrays, body)),
-            body=(*tasks_of, *scope.lines),
+            body=(*tasks_of, *lines),
             tail=("stream_fence();",) if "st_far(" in body else (),
         )
 
@@ -146,7 +147,7 @@ class _Phase:
 
     def prelude(self, text: str) -> list[str]:
         """The arguments and the dims that a text names."""
-        dims = [self._dim(d) for d in self.func.dims if _mentions(text, self.scope.dims[d])]
+        dims = [self._dim(d) for d in self.func.dims if mentions(text, self.scope.dims[d])]
         if not dims:
             return ["(void)args;"]
         needs = any(" a." in d for d in dims)
@@ -176,7 +177,7 @@ class _Phase:
         params = [line for p in self.func.params for line in self._param(p, used)]
         params += self._scratch(used)
         used = "\n".join([used, *params])
-        dims = [self._dim(d) for d in self.func.dims if _mentions(used, scope.dims[d])]
+        dims = [self._dim(d) for d in self.func.dims if mentions(used, scope.dims[d])]
         lines = [*dims, *params, *takes]
         if any("a." in line for line in lines):
             lines.insert(0, self._arguments())
@@ -191,18 +192,18 @@ class _Phase:
         name, field = scope.names.of("param", param.name), c_name(param.name)
         if not isinstance(param.type, TensorType):
             kind = COMPUTE[param.type.name]
-            return [f"const {kind} {name} = a.{field};"] if _mentions(used, name) else []
-        if not _mentions(used, name):
+            return [f"const {kind} {name} = a.{field};"] if mentions(used, name) else []
+        if not mentions(used, name):
             return []
         const = "const " if param.kind == "in" else ""
         kind = STORED[scope.tensor_dtype(param.name).name]
         lines = [f"{const}{kind}* const {name} = ({const}{kind}*)a.{field};"]
         for k in range(param.type.ndim - 1):
             stride = scope.stride(param.name, k)
-            if _mentions(used, stride):
+            if mentions(used, stride):
                 lines.append(f"const i64 {stride} = a.{field}_strides[{k}];")
         far = scope.far(param.name)
-        if _mentions(used, far):
+        if mentions(used, far):
             sizes = [scope.extent(e) for e in param.type.shape]
             count = " * ".join(s if s.isalnum() else f"({s})" for s in sizes)
             lines.append(f"const bool {far} = is_far({count} * (i64)sizeof({kind}));")
@@ -216,13 +217,13 @@ class _Phase:
         for s in self.func.scratch:
             name = scope.names.of("param", s.name)
             kind = STORED[scope.tensor_dtype(s.name).name]
-            if _mentions(used, name):
+            if mentions(used, name):
                 at = "".join(f" + {o}" for o in offset)
                 base = f"((char*)a.scratch{at})" if at else "a.scratch"
                 lines.append(f"{kind}* const {name} = ({kind}*){base};")
                 for k in range(s.type.ndim - 1):
                     stride = scope.stride(s.name, k)
-                    if _mentions(used, stride):
+                    if mentions(used, stride):
                         sizes = [scope.extent(e) for e in s.type.shape[k + 1 :]]
                         lines.append(f"const i64 {stride} = {' * '.join(sizes)};")
             offset.append(self.scratch_bytes(s))
@@ -243,17 +244,13 @@ class _Phase:
                 start, length = scope.start(each.var), scope.length(each.var)
                 extent = scope.extent(axis.extent)
                 found = [f"const i64 {start} = {at} * {axis.size};"]
-                if _mentions(body, length):
+                if mentions(body, length):
                     found.append(f"const i64 {length} = min({axis.size}, {extent} - {start});")
                 name = start
             else:
                 name = scope.names.of("loop", each.var)
                 found = [f"const i64 {name} = {at};"]
-            if _mentions("\n".join([body, *found[1:]]), name):
+            if mentions("\n".join([body, *found[1:]]), name):
                 lines += [f"    {line}" for line in found]
             left = f"{left} / {count}"
         return lines or ["    (void)task;"]
-
-
-def _mentions(text: str, name: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(name)}\b", text) is not None

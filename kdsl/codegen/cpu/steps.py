@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from kdsl.codegen.cpu.expr import Place
 from kdsl.codegen.cpu.nest import print_nest
 from kdsl.codegen.cpu.ops import bare, compute_type, paren
 from kdsl.codegen.cpu.scope import Scope
+from kdsl.codegen.cpu.text import capture
 from kdsl.errors import InternalError, Span
 from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, Let, Load
 from kdsl.passes.cpu.plan import (
@@ -210,12 +209,7 @@ def _product(scope: Scope, step: Product) -> None:
 
 def _lambda(params: str, lines: list[str]) -> list[str]:
     """A lambda of these statements; parameters that it does not read have no name."""
-    body = "\n".join(lines)
-    kept = []
-    for param in params.split(", "):
-        kind, _, name = param.rpartition(" ")
-        kept.append(param if re.search(rf"\b{name}\b", body) else kind)
-    head = f"[&]({', '.join(kept)}) KDSL_INLINE {{"
+    head = capture(params, lines)
     if len(lines) == 1 and len(head) + len(lines[0]) < 84:
         return [f"{head} {lines[0]} }}"]
     return [head, *(f"  {line}" for line in lines), "}"]

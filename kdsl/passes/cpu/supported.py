@@ -21,9 +21,11 @@ _STORED = frozenset("bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64".split(
 def check_supported(func: Func) -> None:
     """Raise KernelTypeError at the first thing that has no CPU code."""
     types = value_types(func)
-    for buffer in (*func.params, *func.scratch):
-        if isinstance(buffer.type, TensorType):
-            _dtype(buffer.type.dtype, f"tensor `{buffer.name}`", buffer.span)
+    tensors = [(p.name, p.type, p.span) for p in func.params]
+    tensors += [(s.name, s.type, s.span) for s in func.scratch]
+    for name, type_, span in tensors:
+        if isinstance(type_, TensorType):
+            _dtype(type_.dtype, f"tensor `{name}`", span)
     for s in statements(func):
         match s:
             case Let(op=Ew(fn=fn, args=args), span=span):
@@ -53,8 +55,8 @@ def check_supported(func: Func) -> None:
                             span,
                             help="take one element at a time in a loop over integers",
                         )
-            case Let(type=type_, span=span):
-                _dtype(type_.dtype, "a value", span)
+            case Let(span=span):
+                _dtype(s.type.dtype, "a value", span)
 
 
 def _dtype(dtype: object, what: str, span: Span) -> None:
