@@ -1,0 +1,40 @@
+"""A module in a C program without Python, first without and then with a runtime."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from kdsl import paths
+
+HOST = Path(__file__).parent / "host.c"
+
+WANT = """\
+functions axpy
+attention
+pick
+error ''
+given 0, type 0, o 3 .. 18
+omitted 0, type 70, o 3 .. 18, aligned 1, stride 2
+wrong -1, error 'TypeError: axpy(a: f32, x: f32[M, N], y: f32[M, N], o: Out[f32[M, N]]): \
+expected 3 to 4 arguments, got 2'
+doc 'o = a * x + y', type 65
+child 0
+table 0, o 3 .. 18, ran 1
+raise MemoryError: the host has no memo...
+no memory -1
+raise TypeError: axpy(a: f32, x: f32[...
+wrong -1, raised 2, allocated 1
+"""
+
+
+def test_a_c_program_calls_a_module_without_and_with_a_runtime(samples_path, tmp_path):
+    program = tmp_path / "host"
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{paths.include_dir()}"]
+    subprocess.run(["gcc", *flags, str(HOST), "-o", str(program), "-ldl"], check=True)
+    run = subprocess.run(
+        [str(program), str(samples_path)], capture_output=True, text=True, timeout=60
+    )
+    assert run.stderr == ""
+    assert run.stdout == WANT
+    assert run.returncode == 0
