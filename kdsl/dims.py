@@ -8,12 +8,21 @@ something, and `==` compares the expressions.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Union
 
 _BOUND: ContextVar[Mapping[str, int] | None] = ContextVar("kdsl_dims", default=None)
+
+_FLOATS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
 
 #: An extent: a number, a dim, or an expression of dims.
 Extent = Union[int, "DimExpr"]
@@ -36,8 +45,12 @@ class Size(int):
 
 def _closed(name: str) -> Callable[..., object]:
     plain = getattr(int, name)
+    divides = name in ("__floordiv__", "__mod__", "__rfloordiv__", "__rmod__")
 
     def method(self: Size, other: object) -> object:
+        divisor = self if name.startswith("__r") else other
+        if divides and isinstance(other, int) and divisor == 0:
+            return Size(0)  # as integers of tiles do
         result = plain(self, other)
         return Size(result) if type(result) is int else result
 
@@ -56,13 +69,16 @@ class DimExpr:
     __slots__ = ()
 
     def _op(self, op: str, other: object, swap: bool = False) -> Extent:
-        if not isinstance(other, (int, DimExpr)) or isinstance(other, bool):
-            return NotImplemented  # type: ignore[no-any-return]
-        a, b = (other, self) if swap else (self, other)
         bound = _BOUND.get()
+        if isinstance(other, float) and bound is not None:
+            a, b = (other, float(self)) if swap else (float(self), other)
+            return _FLOATS[op](a, b)  # type: ignore[return-value]
+        if not isinstance(other, (int, DimExpr)) or (isinstance(other, bool) and bound is None):
+            return NotImplemented  # type: ignore[no-any-return]
+        x, y = (other, self) if swap else (self, other)
         if bound is not None:
-            return Size(_apply(op, evaluate(a, bound), evaluate(b, bound)))
-        return DimOp(op, a, b)
+            return Size(_apply(op, evaluate(x, bound), evaluate(y, bound)))
+        return DimOp(op, x, y)
 
     def __add__(self, other: object) -> Extent:
         return self._op("+", other)
@@ -151,7 +167,7 @@ for _name in (
 
 def _unary(name: str) -> Callable[..., object]:
     def method(self: DimExpr) -> object:
-        return getattr(self.__index__(), name)()
+        return Size(getattr(self.__index__(), name)())
 
     method.__name__ = name
     return method

@@ -174,9 +174,11 @@ class Builder:
         """Forgets everything since `mark`."""
         self._used, self._counts = set(mark.used), dict(mark.counts)
         self._localised = dict(mark.localised)
-        for axis in self.axes[mark.axes :]:
-            del self.axis_order[axis.name]
-        del self.axes[mark.axes :]
+        # whole axes stay: what was learnt of a loop's variables may name them
+        whole = [a for a in self.axes[mark.axes :] if a.kind == "whole"]
+        self.axes[mark.axes :] = whole
+        self._used.update(a.name for a in whole)
+        self.axis_order = {a.name: i for i, a in enumerate(self.axes)}
         del self.scopes[len(mark.scopes) :]
         for scope, (head, body, leaves) in zip(self.scopes, mark.scopes, strict=True):
             del scope.head[head:], scope.body[body:]

@@ -329,6 +329,10 @@ def _of_tile(ctx: Context, tile: TileRef, name: str, owner: Operand, span: Span)
 
 
 def _of_value(ctx: Context, val: Val, name: str, owner: Operand, span: Span) -> object:
+    if val.weak and val.is_scalar:
+        raise ctx.type_error(
+            f"a Python number has no `{name}`", span, f"`{owner.text}` is {describe(val)}"
+        )
     if name in METHODS:
         return Method(name, val, owner.span)
     match name:

@@ -55,6 +55,8 @@ def reference(
             source.function(*positional, **named)
         except RequirementError as err:
             raise ValueError(_requirement(source, err)) from None
+    for p in made:
+        _check_size(source, p, bound)
     results = [passed[p.name].array for p in made]
     if not results:
         return None
@@ -90,9 +92,20 @@ def _argument(p: Parameter, bound: Bound) -> Any:
         return Value(as_array(value, dtype), dtype)
     dtype, shape = output_type(p, bound)
     if value is None:
-        value = unwritten(shape, dtype)
+        # a negative size is reported after the run, whose `require` may say it better
+        value = unwritten(tuple(max(s, 0) for s in shape), dtype)
     assert isinstance(value, np.ndarray)
     return Tensor(p.name, value, p.kind, dtype)
+
+
+def _check_size(source: KernelSource, p: Parameter, bound: Bound) -> None:
+    _, shape = output_type(p, bound)
+    for extent, size in zip(p.tensor.shape, shape, strict=True):
+        if size < 0:
+            place = source.signature.parameters.index(p)
+            raise ValueError(
+                f"{source.signature.text}: argument {place} `{p.name}`: its size {extent} is {size}"
+            )
 
 
 def _requirement(source: KernelSource, err: RequirementError) -> str:
@@ -100,9 +113,9 @@ def _requirement(source: KernelSource, err: RequirementError) -> str:
     text = f"condition {err.position + 1} of `require`"
     line = _line_of(source.function, err)
     for node in ast.walk(source.node):
-        here = getattr(node, "lineno", 0) + source.text.first_line - 1
-        end = (getattr(node, "end_lineno", None) or 0) + source.text.first_line - 1
-        if isinstance(node, ast.Call) and here <= line <= end and _name(node.func) == "require":
+        if not isinstance(node, ast.Call) or _name(node.func) != "require":
+            continue
+        if _code_line(source, node.lineno) <= line <= _code_line(source, node.end_lineno or 0):
             text = source.text.segment(node.args[err.position])
     return f"{source.signature.text}: requires {text}"
 
@@ -139,9 +152,20 @@ def _tile_sizes(source: KernelSource, sizes: Mapping[str, int]) -> Callable[[], 
             if frame.f_back is None:
                 return DEFAULT_TILE
             frame = frame.f_back
-        return sizes.get(variables.get(_place(code, frame.f_lasti), ""), DEFAULT_TILE)
+        line, column = _place(code, frame.f_lasti)
+        on_line = variables.get(line, {})
+        names = set(on_line.values())
+        name = on_line.get(column) or (names.pop() if len(names) == 1 else "")
+        return sizes.get(name, DEFAULT_TILE)
 
     return size
+
+
+def _code_line(source: KernelSource, line: int) -> int:
+    """A line of the text as the compiled function counts it."""
+    first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)])
+    number: int = source.function.__code__.co_firstlineno
+    return number + line - first
 
 
 def _place(code: CodeType, instruction: int) -> tuple[int, int]:
@@ -150,10 +174,9 @@ def _place(code: CodeType, instruction: int) -> tuple[int, int]:
     return line or 0, column or 0
 
 
-def _tile_variables(source: KernelSource) -> dict[tuple[int, int], str]:
+def _tile_variables(source: KernelSource) -> dict[int, dict[int, str]]:
     """Loop variables by line and column of the call of `tiles`."""
-    found: dict[tuple[int, int], str] = {}
-    offset = source.text.first_line - 1
+    found: dict[int, dict[int, str]] = {}
     for node in ast.walk(source.node):
         if not isinstance(node, ast.For) or not isinstance(node.iter, ast.Call):
             continue
@@ -164,6 +187,6 @@ def _tile_variables(source: KernelSource) -> dict[tuple[int, int], str]:
             calls = [(node.target, a) for a in node.iter.args]
         for target, call in calls:
             if isinstance(target, ast.Name) and isinstance(call, ast.Call):
-                place = call.lineno + offset, call.col_offset + source.text.indent
-                found[place] = target.id
+                line = _code_line(source, call.lineno)
+                found.setdefault(line, {})[call.col_offset + source.text.indent] = target.id
     return found

@@ -6,6 +6,7 @@ numbers, dims and expressions of them, dtypes, functions, modules, tuples.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import NamedTuple
@@ -135,6 +136,14 @@ def is_valuelike(value: object) -> bool:
     return isinstance(value, (Val, DimExpr, bool, int, float))
 
 
+def _axis_text(axis: str | None) -> str:
+    """An axis as the author knows it: a number where it has no name."""
+    if axis is None:
+        return "1"
+    number = re.fullmatch(r"n(\d+)(_\d+)?", axis)
+    return number[1] if number else axis
+
+
 def describe(value: object) -> str:
     """A value for a message: `f32[m, D]`, `a tile`, `the number 3`."""
     match value:
@@ -142,7 +151,7 @@ def describe(value: object) -> str:
             if not shape:
                 kind = "float" if type_.dtype.is_float else "integer"
                 return f"a run-time {kind}" if weak else f"a scalar {type_.dtype}"
-            return f"{type_.dtype}[{', '.join(a or '1' for a in shape)}]"
+            return f"{type_.dtype}[{', '.join(map(_axis_text, shape))}]"
         case TensorRef(type=type_):
             return f"the tensor {type_}"
         case TileRef():

@@ -28,6 +28,11 @@ class Mark:
         self._kind: Literal["out", "inout", "static"] = kind
         self.__doc__ = doc
 
+    def __str__(self) -> str:
+        return {"out": "Out", "inout": "InOut", "static": "Static"}[self._kind]
+
+    __repr__ = __str__
+
     def __getitem__(self, item: TensorType | type | DType | DTypeVar) -> Marked:
         return Marked(self._kind, item)
 

@@ -12,6 +12,7 @@ from kdsl.dims import DimExpr, Extent, Size
 from kdsl.dtypes import DType, DTypeVar, boolean, i64
 from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype, numpy_dtype
 from kdsl.lang.context import DEFAULT_TILE, chosen_dtype, current
+from kdsl.lang.literals import is_literal
 from kdsl.lang.promote import check_literal
 from kdsl.lang.value import Value, plain
 
@@ -160,10 +161,8 @@ class Tensor:
         number = plain(item)
         if isinstance(number, (bool, float)):
             raise TypeError(f"`{self.name}` is not indexed with {item!r}")
-        # only a literal counts from the end; sizes and run-time values never do
-        from_end = isinstance(number, int) and not isinstance(number, Size) and number < 0
         index = int(number.__index__())
-        at = index + size if from_end else index
+        at = index + size if _from_end(number) else index
         if not 0 <= at < size:
             raise self._outside(f"index {index}", size)
         return at
@@ -183,8 +182,7 @@ class Tensor:
         if isinstance(number, (bool, float)) or (isinstance(number, Value) and number.ndim):
             raise TypeError(f"the ends of a slice are integers, got {edge!r}")
         index = int(number.__index__())
-        literal = isinstance(number, int) and not isinstance(number, Size)
-        return index + size if literal and index < 0 else index
+        return index + size if _from_end(number) else index
 
     def _gather(self, item: Value, size: int) -> Array:
         if not item.dtype.is_int:
@@ -232,6 +230,13 @@ class Tensor:
         if self._writers is not None and self._readers is not None:
             self._writers[...] = 0
             self._readers[...] = 0
+
+
+def _from_end(number: object) -> bool:
+    """Only a literal counts from the end; sizes and run-time values never do."""
+    if not isinstance(number, int) or isinstance(number, Size) or number >= 0:
+        return False
+    return is_literal(number)
 
 
 def _plain_items(items: list[object]) -> list[object]:

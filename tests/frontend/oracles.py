@@ -45,9 +45,7 @@ def agree(fn, *args, tiles=None, rtol=0.0, atol=0.0, **kwargs):
     for e, g in zip(expected, got, strict=True):
         assert e.dtype == g.dtype
         assert e.shape == g.shape
-        np.testing.assert_allclose(
-            g.astype(np.float64), e.astype(np.float64), rtol=rtol, atol=atol
-        )
+        np.testing.assert_allclose(g.astype(np.float64), e.astype(np.float64), rtol=rtol, atol=atol)
     return expected[0] if len(expected) == 1 else expected
 
 

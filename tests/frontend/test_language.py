@@ -67,9 +67,7 @@ def test_attention(dtype, causal, m_n):
     m, n = m_n
     q, k, v = (normal(*s, dtype=dtype) for s in [(2, 4, m, 8), (2, 2, n, 8), (2, 2, n, 8)])
     tiles = {"m": 4, "n": 5}
-    agree(
-        kernels.attention, q, k, v, 0.3, causal=causal, tiles=tiles, rtol=RTOL[dtype], atol=1e-5
-    )
+    agree(kernels.attention, q, k, v, 0.3, causal=causal, tiles=tiles, rtol=RTOL[dtype], atol=1e-5)
 
 
 def test_mean_of_squares():
@@ -669,7 +667,10 @@ def nans(x: f32[N], y: f32[N], o: Out[f32[4, N]], r: Out[f32[2]]):
 
 
 def test_nan_propagates_but_not_through_fmax():
-    x, y = np.array([1, np.nan, 2, np.nan], np.float32), np.array([np.nan, 1, 3, np.nan], np.float32)
+    x, y = (
+        np.array([1, np.nan, 2, np.nan], np.float32),
+        np.array([np.nan, 1, 3, np.nan], np.float32),
+    )
     o, r = agree(nans, x, y)
     assert np.isnan(o[0]).tolist() == [True, True, False, True]
     assert np.isnan(o[2]).tolist() == [False, False, False, True]
