@@ -5,22 +5,20 @@ are known without running the compiler: source text, captured values, dtypes, st
 own digest. A **store** folder holds one module under the digest of its generated text and flags.
 Many lookups may lead to one module; a lookup miss with a store hit compiles nothing.
 
-    <root>/lookup/<key>.json     a small record
+    <root>/lookup/<key>          a record: one short text
     <root>/store/<key>/module.so and, if the builder wrote them there, the sources
     <root>/failed/<key>/         for the builder to leave log and sources of a failure in
     <root>/locks/<key>.lock
 
 What stands under its final name is complete: files and folders are made beside it and renamed.
+Functions that only a miss calls import what they need themselves: a start that hits pays for none.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -51,21 +49,22 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self.root = folder / LAYOUT
 
-    def lookup(self, key: str) -> dict[str, object] | None:
+    def lookup(self, key: str) -> str | None:
         """The record of a lookup key; None when there is none or it cannot be read."""
         try:
-            record = json.loads((self.root / "lookup" / f"{key}.json").read_bytes())
+            return (self.root / "lookup" / key).read_text(encoding="utf-8")
         except (OSError, ValueError):
             return None
-        return record if isinstance(record, dict) else None
 
-    def remember(self, key: str, record: dict[str, object]) -> None:
+    def remember(self, key: str, record: str) -> None:
         """Write the record of a lookup key; the last writer wins."""
+        import tempfile
+
         folder = self._folder("lookup")
         handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        os.replace(name, folder / f"{key}.json")
+            file.write(record)
+        os.replace(name, folder / key)
 
     def find(self, key: str) -> Path | None:
         """The module stored under a key; None when there is none, or one of another size.
@@ -86,6 +85,9 @@ class Cache:
         `build` writes `module.so` into a fresh folder; all that it leaves there is published. One
         process builds while others wait for it. What `build` raises goes on to the caller.
         """
+        import shutil
+        import tempfile
+
         with self._lock(key):
             if module := self.find(key):
                 return module
@@ -106,6 +108,8 @@ class Cache:
 
     def clear(self) -> int:
         """Remove everything; the number of modules that were stored."""
+        import shutil
+
         count = sum(1 for _ in (self.root / "store").glob(f"*/{MODULE}"))
         shutil.rmtree(self.root, ignore_errors=True)
         return count
@@ -123,6 +127,8 @@ class Cache:
 
     def _replace(self, folder: Path, target: Path) -> None:
         """Rename a folder to its final place; a complete one that is there already wins."""
+        import shutil
+
         for _ in range(2):
             try:
                 folder.rename(target)
@@ -135,7 +141,6 @@ class Cache:
 
     @contextlib.contextmanager
     def _lock(self, key: str) -> Iterator[None]:
-        # Only a miss comes here, so a cached start never pays for this import.
         import filelock
 
         lock = filelock.FileLock(self._folder("locks") / f"{key}.lock", timeout=PATIENCE)

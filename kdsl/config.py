@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
-import warnings
 from pathlib import Path
 
 from kdsl import paths
@@ -46,6 +44,9 @@ def compiler() -> str | None:
 
 @functools.cache
 def _private_cache_dir(wanted: str) -> Path:
+    import tempfile
+    import warnings
+
     folder = Path(tempfile.mkdtemp(prefix="kdsl-"))
     warnings.warn(
         f"kdsl cannot write to {wanted}; compiled kernels go to {folder} and are not found again. "

@@ -134,11 +134,9 @@ class Compiler:
                 if record is None:
                     from kdsl import passes
 
-                    record = {"fixed": list(passes.fixed_dims(self.func(spec)))}
+                    record = " ".join(passes.fixed_dims(self.func(spec)))
                     disk_cache().remember(key, record)
-                names = record["fixed"]
-                assert isinstance(names, list)
-                self._fixed[spec] = tuple(names)
+                self._fixed[spec] = tuple(record.split())
             return self._fixed[spec]
 
     def func(self, spec: Specialisation) -> Func:
@@ -222,13 +220,11 @@ class Compiler:
     def _module(self, spec: Specialisation) -> Path:
         cache = disk_cache()
         key = self._lookup_key(spec, "module")
-        record = cache.lookup(key)
-        if record is not None:
-            module = cache.find(str(record["store"]))
-            if module is not None:
-                return module
+        store = cache.lookup(key)
+        if store is not None and (module := cache.find(store)):
+            return module
         module, store = build(self.source.name, [self.unit([spec])], (targets.best_variant(),))
-        cache.remember(key, {"store": store})
+        cache.remember(key, store)
         return module
 
     def _lookup_key(self, spec: Specialisation, purpose: str) -> str:
