@@ -217,3 +217,22 @@ def test_an_in_out_argument_is_written_in_place(hand: Module) -> None:
     assert hand.increment(t, by=1.5) is None
     assert x.tolist() == [2.5] * 3
     assert t.tolist() == [1.5] * 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_in_out_argument_of_jax_comes_back_as_a_new_array(hand: Module, dtype: str) -> None:
+    x = jnp.zeros((2, 3), dtype)
+    y = hand.increment(x, 0.0 if dtype == "bfloat16" else 2.5)
+    assert isinstance(y, jax.Array)
+    assert y.dtype == x.dtype
+    assert y.tolist() == [[0.0 if dtype == "bfloat16" else 2.5] * 3] * 2
+    assert x.tolist() == [[0.0] * 3] * 2
+
+
+def test_outputs_and_in_outs_of_jax_come_in_the_order_of_the_parameters(hand: Module) -> None:
+    o, p = hand.update(jnp.ones(3), None, jnp.zeros(3))
+    assert o.tolist() == [1.0] * 3
+    assert p.tolist() == [2.0] * 3
+    o = hand.update(np.ones(3, np.float32), state=(x := np.zeros(3, np.float32)))
+    assert o.tolist() == [1.0] * 3
+    assert x.tolist() == [2.0] * 3

@@ -15,7 +15,7 @@ import pytest
 from kdsl.runtime import Function, Module, elf, load_module
 
 ROOT = Path(__file__).parent.parent.parent
-NAMES = "nop view scale pair echo fail silent wait increment three plain many".split()
+NAMES = "nop view scale pair echo fail silent wait increment update three plain many".split()
 
 
 def test_a_module_lists_its_functions(hand: Module, hand_path: Path) -> None:

@@ -21,13 +21,20 @@ static int letter_dtype(const char* format, Py_ssize_t itemsize, DLDataType* out
   format += complex;
   if (!format[0] || format[1] || itemsize < 1 || itemsize > 16) return -1;
   uint8_t code;
-  if (complex && strchr("fd", *format)) code = kDLComplex;
-  else if (complex) return -1;
-  else if (*format == '?') code = kDLBool;
-  else if (strchr("bhilqn", *format)) code = kDLInt;
-  else if (strchr("BHILQN", *format)) code = kDLUInt;
-  else if (strchr("efd", *format)) code = kDLFloat;
-  else return -1;
+  if (complex && strchr("fd", *format))
+    code = kDLComplex;
+  else if (complex)
+    return -1;
+  else if (*format == '?')
+    code = kDLBool;
+  else if (strchr("bhilqn", *format))
+    code = kDLInt;
+  else if (strchr("BHILQN", *format))
+    code = kDLUInt;
+  else if (strchr("efd", *format))
+    code = kDLFloat;
+  else
+    return -1;
   *out = (DLDataType){code, (uint8_t)(itemsize * 8), 1};
   return 0;
 }
@@ -47,7 +54,8 @@ static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family 
   }
   int64_t* strides = rt_strides(frame, b->ndim);
   if (!strides) return -1;
-  int64_t fraction = (int64_t)((uintptr_t)b->buf & (uintptr_t)((b->itemsize > 8 ? 8 : b->itemsize) - 1));
+  int64_t fraction =
+      (int64_t)((uintptr_t)b->buf & (uintptr_t)((b->itemsize > 8 ? 8 : b->itemsize) - 1));
   for (int i = 0; i < b->ndim; ++i) {
     strides[i] = b->strides[i] / b->itemsize;
     fraction |= b->strides[i] % b->itemsize;
@@ -65,7 +73,8 @@ static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family 
     RtTensor* tensor = rt_tensor_of_python(&frame->views[index], object, b->readonly);
     return rt_put_owned(frame, index, tensor) ? -1 : 1;
   }
-  return rt_put_view(frame, index, !b->readonly) ? -1 : 1;
+  // What JAX shows is never writable; rt_take_jax sees to it.
+  return rt_put_view(frame, index, !b->readonly || family == FAMILY_JAX) ? -1 : 1;
 }
 
 int rt_take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
@@ -124,7 +133,7 @@ static int take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, Family 
   }
   if (rt_complete_strides(frame, index)) return -1;
   rt_note_family(frame, family, NULL);
-  if (rt_put_view(frame, index, writable)) return -1;
+  if (rt_put_view(frame, index, writable || family == FAMILY_JAX)) return -1;
   return frame->owned ? put_dlpack_owned(frame, index, capsule, versioned, family) : 0;
 }
 
@@ -133,15 +142,18 @@ int rt_take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const TypeE
   return take_dlpack(frame, index, object, FAMILY_OTHER);
 }
 
-int rt_take_jax(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
-  (void)entry;
-  ParamKind kind = rt_param_kind(frame, index);
-  if (RT_UNLIKELY(kind == PARAM_OUT || kind == PARAM_INOUT)) {
-    return rt_argument_error(frame, index, kind == PARAM_OUT ? "jax_out" : "jax_inout");
-  }
+static int take_jax(Frame* frame, Py_ssize_t index, PyObject* object) {
   int taken = take_buffer(frame, index, object, FAMILY_JAX);
   if (RT_LIKELY(taken > 0)) return 0;
   if (taken < 0) return -1;
   PyErr_Clear();  // bf16, fp8 and arrays on other devices have no buffer, but DLPack
   return take_dlpack(frame, index, object, FAMILY_JAX);
+}
+
+int rt_take_jax(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  ParamKind kind = rt_param_kind(frame, index);
+  if (RT_UNLIKELY(kind == PARAM_OUT)) return rt_argument_error(frame, index, "jax_out");
+  if (take_jax(frame, index, object)) return -1;
+  return RT_UNLIKELY(kind == PARAM_INOUT) ? rt_renew(frame, index) : 0;
 }

@@ -7,10 +7,10 @@
 static PyObject* call_error(const Function* fn, const char* maker, Py_ssize_t count,
                             PyObject* keywords) {
   PyObject* make = rt_import("kdsl.runtime.messages", maker);
-  PyObject* error = make ? PyObject_CallFunction(make, "OOnO", fn->name,
-                                                 fn->schema ? fn->schema : Py_None, count,
-                                                 keywords ? keywords : Py_None)
-                         : NULL;
+  PyObject* error =
+      make ? PyObject_CallFunction(make, "OOnO", fn->name, fn->schema ? fn->schema : Py_None, count,
+                                   keywords ? keywords : Py_None)
+           : NULL;
   if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
   Py_XDECREF(error);
   Py_XDECREF(make);
@@ -76,6 +76,7 @@ static inline PyObject* run(Frame* frame, Function* fn, PyObject* const* objects
   frame->device_type = 0;
   frame->device_id = 0;
   frame->stream = NULL;
+  frame->renewed_count = 0;
   frame->holds = &frame->first_holds;
   frame->first_holds.count = 0;
   frame->first_holds.next = NULL;
@@ -93,6 +94,7 @@ static inline PyObject* run(Frame* frame, Function* fn, PyObject* const* objects
     } else {
       answer = rt_result(frame, &result);
     }
+    if (RT_UNLIKELY(frame->renewed_count) && answer) answer = rt_with_renewed(frame, answer);
   }
   if (frame->holds->count || frame->holds->next) rt_frame_release(frame);
   return answer;
@@ -119,8 +121,8 @@ RT_COLD static PyObject* call_large(Function* fn, PyObject* const* objects, Py_s
   frame.strides_left = FRAME_STRIDES;
   TVMFFIAny* args = frame.args;
   DLTensor* views = frame.views;
-  PyObject* answer = args && views && count <= INT32_MAX ? run(&frame, fn, objects, count)
-                                                         : PyErr_NoMemory();
+  PyObject* answer =
+      args && views && count <= INT32_MAX ? run(&frame, fn, objects, count) : PyErr_NoMemory();
   PyMem_Free(args);
   PyMem_Free(views);
   return answer;
@@ -146,9 +148,8 @@ static PyObject* call_keywords(Function* fn, PyObject* const* objects, Py_ssize_
                                PyObject* keywords) {
   if (!fn->names) return call_error(fn, "keyword_error", count, keywords);
   PyObject* few[FRAME_ARGS];
-  PyObject** all = fn->max_args <= FRAME_ARGS
-                       ? few
-                       : PyMem_Malloc((size_t)fn->max_args * sizeof(PyObject*));
+  PyObject** all =
+      fn->max_args <= FRAME_ARGS ? few : PyMem_Malloc((size_t)fn->max_args * sizeof(PyObject*));
   if (!all) return PyErr_NoMemory();
   Py_ssize_t used = count, given = PyTuple_Size(keywords);
   int good = 1;
@@ -165,8 +166,8 @@ static PyObject* call_keywords(Function* fn, PyObject* const* objects, Py_ssize_
     good = !fn->required[i];
     all[i] = Py_None;
   }
-  PyObject* answer = good ? call_plain(fn, all, used)
-                          : call_error(fn, "keyword_error", count, keywords);
+  PyObject* answer =
+      good ? call_plain(fn, all, used) : call_error(fn, "keyword_error", count, keywords);
   if (all != few) PyMem_Free(all);
   return answer;
 }

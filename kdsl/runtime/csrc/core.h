@@ -87,22 +87,21 @@ int rt_own_allocator(DLTensor* prototype, DLManagedTensorVersioned** out, void* 
 // ---- function.c ------------------------------------------------------------------------------
 
 typedef struct {
-  PyObject_HEAD
-  RtVectorcall vectorcall;
+  PyObject_HEAD RtVectorcall vectorcall;
   PyObject* weak_references;
   TVMFFISafeCallType entry;
-  void* handle;          ///< first argument of `entry`; an owned TVM FFI object or NULL
-  PyObject* name;        ///< str
-  PyObject* library;     ///< Library or None
-  PyObject* schema;      ///< kdsl.runtime.schema.Schema; NULL until first needed
-  PyObject* names;       ///< tuple of str; NULL when the parameters are unknown
-  unsigned char* kinds;  ///< ParamKind of each parameter
+  void* handle;             ///< first argument of `entry`; an owned TVM FFI object or NULL
+  PyObject* name;           ///< str
+  PyObject* library;        ///< Library or None
+  PyObject* schema;         ///< kdsl.runtime.schema.Schema; NULL until first needed
+  PyObject* names;          ///< tuple of str; NULL when the parameters are unknown
+  unsigned char* kinds;     ///< ParamKind of each parameter
   unsigned char* required;  ///< whether a call must give the parameter
   Py_ssize_t max_args;
   char release_gil;
-  char owned;            ///< OWNED_TENSORS or 0
-  char known;            ///< has kdsl metadata: do the safety checks
-  const char* text;      ///< UTF-8 of name
+  char owned;        ///< OWNED_TENSORS or 0
+  char known;        ///< has kdsl metadata: do the safety checks
+  const char* text;  ///< UTF-8 of name
 } Function;
 
 extern PyTypeObject* rt_function_type;
@@ -137,6 +136,7 @@ typedef struct HoldChunk {
 #define OWNED_TENSORS 1  // pass Tensor objects instead of views
 #define OWNED_VALUES 2   // no views at all, not even of strings: elements of an Array
 #define FRAME_STRIDES 64
+#define FRAME_RENEWED 8
 
 typedef struct Frame {
   const Function* function;
@@ -153,6 +153,11 @@ typedef struct Frame {
   int32_t device_id;
   void* stream;
   struct Frame* outer;
+  int renewed_count;
+  struct {
+    Py_ssize_t index;
+    RtTensor* tensor;
+  } renewed[FRAME_RENEWED];  ///< copies that stand in for arguments which must not be written
   HoldChunk* holds;
   HoldChunk first_holds;
 } Frame;
@@ -217,6 +222,10 @@ int rt_has_buffer(PyTypeObject* type);
 int rt_put_view(Frame* frame, Py_ssize_t index, int writable);
 /// Pass a Tensor object; steals the reference (NULL: MemoryError).
 int rt_put_owned(Frame* frame, Py_ssize_t index, RtTensor* tensor);
+/// Pass a copy of frame->views[index], which the callee may write.
+int rt_renew(Frame* frame, Py_ssize_t index);
+/// `answer` and the copies that were passed, in the order of the parameters; steals `answer`.
+PyObject* rt_with_renewed(Frame* frame, PyObject* answer);
 /// Fill missing strides of frame->views[index].
 int rt_complete_strides(Frame* frame, Py_ssize_t index);
 

@@ -8,14 +8,22 @@ static const struct {
   const char* name;
   const char* format;
 } table[] = {
-    {{kDLFloat, 32, 1}, "f32", "f"},       {{kDLBfloat, 16, 1}, "bf16", NULL},
-    {{kDLFloat, 16, 1}, "f16", "e"},       {{kDLFloat, 64, 1}, "f64", "d"},
-    {{kDLInt, 8, 1}, "i8", "b"},           {{kDLInt, 16, 1}, "i16", "h"},
-    {{kDLInt, 32, 1}, "i32", "i"},         {{kDLInt, 64, 1}, "i64", "q"},
-    {{kDLUInt, 8, 1}, "u8", "B"},          {{kDLUInt, 16, 1}, "u16", "H"},
-    {{kDLUInt, 32, 1}, "u32", "I"},        {{kDLUInt, 64, 1}, "u64", "Q"},
-    {{kDLBool, 8, 1}, "bool", "?"},        {{kDLFloat8_e4m3fn, 8, 1}, "f8e4m3", NULL},
-    {{kDLFloat8_e5m2, 8, 1}, "f8e5m2", NULL}, {{kDLComplex, 64, 1}, "c64", "Zf"},
+    {{kDLFloat, 32, 1}, "f32", "f"},
+    {{kDLBfloat, 16, 1}, "bf16", NULL},
+    {{kDLFloat, 16, 1}, "f16", "e"},
+    {{kDLFloat, 64, 1}, "f64", "d"},
+    {{kDLInt, 8, 1}, "i8", "b"},
+    {{kDLInt, 16, 1}, "i16", "h"},
+    {{kDLInt, 32, 1}, "i32", "i"},
+    {{kDLInt, 64, 1}, "i64", "q"},
+    {{kDLUInt, 8, 1}, "u8", "B"},
+    {{kDLUInt, 16, 1}, "u16", "H"},
+    {{kDLUInt, 32, 1}, "u32", "I"},
+    {{kDLUInt, 64, 1}, "u64", "Q"},
+    {{kDLBool, 8, 1}, "bool", "?"},
+    {{kDLFloat8_e4m3fn, 8, 1}, "f8e4m3", NULL},
+    {{kDLFloat8_e5m2, 8, 1}, "f8e5m2", NULL},
+    {{kDLComplex, 64, 1}, "c64", "Zf"},
     {{kDLComplex, 128, 1}, "c128", "Zd"},
 };
 #define TABLE_SIZE (sizeof table / sizeof *table)

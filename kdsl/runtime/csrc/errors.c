@@ -1,5 +1,5 @@
 // errors.c: the error slot of this thread, and how it becomes a Python exception.
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +60,10 @@ static void raise_text(const char* kind, const char* message, size_t size) {
   PyObject* type = exception_class(kind);
   // KeyError and UnicodeError need other arguments to look right; one text is fine for all others.
   PyObject* error = PyObject_CallFunctionObjArgs(type, text, NULL);
-  if (error) PyErr_SetObject(type, error);
-  else PyErr_SetObject(PyExc_RuntimeError, text);
+  if (error)
+    PyErr_SetObject(type, error);
+  else
+    PyErr_SetObject(PyExc_RuntimeError, text);
   Py_XDECREF(error);
   Py_DECREF(type);
   Py_DECREF(text);

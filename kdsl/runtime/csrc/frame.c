@@ -26,10 +26,18 @@ Hold* rt_hold(Frame* frame, HoldKind kind) {
 
 static void release(Hold* hold) {
   switch (hold->kind) {
-    case HOLD_OBJECT: Py_XDECREF(hold->object); break;
-    case HOLD_BUFFER: if (hold->buffer.obj) PyBuffer_Release(&hold->buffer); break;
-    case HOLD_FFI: if (hold->pointer) rt_decref(hold->pointer); break;
-    case HOLD_BLOCK: free(hold->pointer); break;
+    case HOLD_OBJECT:
+      Py_XDECREF(hold->object);
+      break;
+    case HOLD_BUFFER:
+      if (hold->buffer.obj) PyBuffer_Release(&hold->buffer);
+      break;
+    case HOLD_FFI:
+      if (hold->pointer) rt_decref(hold->pointer);
+      break;
+    case HOLD_BLOCK:
+      free(hold->pointer);
+      break;
   }
 }
 

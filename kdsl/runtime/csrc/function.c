@@ -1,5 +1,5 @@
 // function.c: kdsl.runtime.Function, a packed function that knows its signature.
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,9 +204,12 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_dealloc, function_dealloc}, {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_repr, function_repr},       {Py_tp_methods, methods},
-    {Py_tp_getset, getters},           {Py_tp_members, members},
+    {Py_tp_dealloc, function_dealloc},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_repr, function_repr},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {Py_tp_members, members},
     {0, NULL},
 };
 

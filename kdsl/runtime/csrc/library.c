@@ -1,5 +1,5 @@
 // library.c: a loaded .so. It stays loaded: functions, results and threads may outlive any handle.
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,7 @@
 #include "core.h"
 
 typedef struct {
-  PyObject_HEAD
-  void* handle;
+  PyObject_HEAD void* handle;
   PyObject* path;
 } Library;
 

@@ -8,8 +8,7 @@
 #include "core.h"
 
 typedef struct {
-  PyObject_HEAD
-  char* data;
+  PyObject_HEAD char* data;
   int ndim;
   int64_t* shape;
   int64_t* strides;
@@ -19,8 +18,7 @@ typedef struct {
 } Array;
 
 typedef struct {
-  PyObject_HEAD
-  PyTypeObject* scalar;
+  PyObject_HEAD PyTypeObject* scalar;
   char kind;
   char letter;
   char byteorder;
@@ -125,8 +123,7 @@ int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEn
   rt_note_family(frame, FAMILY_NUMPY, NULL);
   if (RT_UNLIKELY(frame->owned)) {
     int read_only = !(array->flags & ARRAY_WRITEABLE);
-    return rt_put_owned(frame, index,
-                        rt_tensor_of_python(&frame->views[index], object, read_only));
+    return rt_put_owned(frame, index, rt_tensor_of_python(&frame->views[index], object, read_only));
   }
   return rt_put_view(frame, index, array->flags & ARRAY_WRITEABLE);
 }
@@ -178,8 +175,8 @@ static int mirrors(PyObject* object) {
     return 0;
   }
   PyObject* dtype = PyObject_GetAttrString(object, "dtype");
-  int same = dtype && dtype == array->dtype &&
-             ((const Dtype*)dtype)->number == number_at(dtype, "num");
+  int same =
+      dtype && dtype == array->dtype && ((const Dtype*)dtype)->number == number_at(dtype, "num");
   Py_XDECREF(dtype);
   PyErr_Clear();
   return same;

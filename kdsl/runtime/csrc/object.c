@@ -1,5 +1,5 @@
 // object.c: Tensor, String and Array objects with the published layouts, and reference counts.
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -122,8 +122,10 @@ RtTensor* rt_tensor_wrap(const DLTensor* view, DLManagedTensorVersioned* managed
   t->tensor.shape = (int64_t*)(t + 1);
   t->tensor.strides = t->tensor.shape + view->ndim;
   if (axes) memcpy(t->tensor.shape, view->shape, axes);
-  if (axes && view->strides) memcpy(t->tensor.strides, view->strides, axes);
-  else fill_compact_strides(view->ndim, t->tensor.shape, t->tensor.strides);
+  if (axes && view->strides)
+    memcpy(t->tensor.strides, view->strides, axes);
+  else
+    fill_compact_strides(view->ndim, t->tensor.shape, t->tensor.strides);
   t->managed = managed, t->legacy = legacy, t->owner = owner;
   t->read_only = managed && managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
   return t;
@@ -160,13 +162,12 @@ DLManagedTensorVersioned* rt_tensor_export(TVMFFIObject* object) {
     rt_decref(object);
     return NULL;
   }
-  *m = (DLManagedTensorVersioned){.version = {1, 0},
-                                  .manager_ctx = object,
-                                  .deleter = export_delete,
-                                  .flags = rt_tensor_is_read_only(object)
-                                               ? DLPACK_FLAG_BITMASK_READ_ONLY
-                                               : 0,
-                                  .dl_tensor = *rt_tensor_of(object)};
+  *m = (DLManagedTensorVersioned){
+      .version = {1, 0},
+      .manager_ctx = object,
+      .deleter = export_delete,
+      .flags = rt_tensor_is_read_only(object) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
+      .dl_tensor = *rt_tensor_of(object)};
   return m;
 }
 

@@ -3,7 +3,7 @@
 // Two runtimes with state must not live in one process. Where libtvm_ffi.so is loaded, or can be,
 // errors of foreign modules, streams and allocators are its business and we call it; else the
 // tables here serve. Python decides which (kdsl/runtime/provider.py), this file does it.
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

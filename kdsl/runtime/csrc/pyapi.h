@@ -38,8 +38,7 @@ void PyBuffer_Release(RtBuffer* view);
 
 // What a getset descriptor holds, so that an attribute can be read without a lookup.
 typedef struct {
-  PyObject_HEAD
-  PyTypeObject* owner;
+  PyObject_HEAD PyTypeObject* owner;
   PyObject* name;
   PyObject* qualname;
   PyGetSetDef* getset;

@@ -43,9 +43,8 @@ static PyObject* to_jax(TVMFFIObject* tensor) {
   static PyObject* from_capsule;
   if (!from_capsule) from_capsule = rt_import("kdsl.runtime.jax", "from_tensor");
   PyObject* mine = rt_tensor_object(tensor);
-  PyObject* answer = from_capsule && mine
-                         ? PyObject_CallFunctionObjArgs(from_capsule, mine, NULL)
-                         : NULL;
+  PyObject* answer =
+      from_capsule && mine ? PyObject_CallFunctionObjArgs(from_capsule, mine, NULL) : NULL;
   Py_XDECREF(mine);
   return answer;
 }
@@ -53,10 +52,14 @@ static PyObject* to_jax(TVMFFIObject* tensor) {
 static PyObject* tensor_result(const Frame* frame, TVMFFIObject* tensor) {
   int on_cpu = rt_tensor_of(tensor)->device.device_type == kDLCPU;
   switch (frame->family) {
-    case FAMILY_EXCHANGE: return to_exchange(frame->api, tensor);
-    case FAMILY_NUMPY: return on_cpu ? rt_to_numpy(tensor) : rt_tensor_object(tensor);
-    case FAMILY_JAX: return to_jax(tensor);
-    default: return rt_tensor_object(tensor);
+    case FAMILY_EXCHANGE:
+      return to_exchange(frame->api, tensor);
+    case FAMILY_NUMPY:
+      return on_cpu ? rt_to_numpy(tensor) : rt_tensor_object(tensor);
+    case FAMILY_JAX:
+      return to_jax(tensor);
+    default:
+      return rt_tensor_object(tensor);
   }
 }
 
@@ -108,24 +111,42 @@ PyObject* rt_result(Frame* frame, TVMFFIAny* value) {
     case kTVMFFINone:
       Py_INCREF(Py_None);
       return Py_None;
-    case kTVMFFIInt: return PyLong_FromLongLong(value->v_int64);
-    case kTVMFFIBool: return PyBool_FromLong(value->v_int64 != 0);
-    case kTVMFFIFloat: return PyFloat_FromDouble(value->v_float64);
-    case kTVMFFIDataType: return PyUnicode_FromString(rt_dtype_name(value->v_dtype));
+    case kTVMFFIInt:
+      return PyLong_FromLongLong(value->v_int64);
+    case kTVMFFIBool:
+      return PyBool_FromLong(value->v_int64 != 0);
+    case kTVMFFIFloat:
+      return PyFloat_FromDouble(value->v_float64);
+    case kTVMFFIDataType:
+      return PyUnicode_FromString(rt_dtype_name(value->v_dtype));
     case kTVMFFIDevice:
       return Py_BuildValue("(ii)", (int)value->v_device.device_type, value->v_device.device_id);
-    case kTVMFFISmallStr: return text(value);
-    case kTVMFFISmallBytes: return raw_bytes(value);
-    case kTVMFFITensor: return tensor_result(frame, object);
-    case kTVMFFIFunction: return function_result(object);
-    case kTVMFFIStr: answer = text(value); break;
-    case kTVMFFIBytes: answer = raw_bytes(value); break;
-    case kTVMFFIShape: answer = shape_result(object); break;
+    case kTVMFFISmallStr:
+      return text(value);
+    case kTVMFFISmallBytes:
+      return raw_bytes(value);
+    case kTVMFFITensor:
+      return tensor_result(frame, object);
+    case kTVMFFIFunction:
+      return function_result(object);
+    case kTVMFFIStr:
+      answer = text(value);
+      break;
+    case kTVMFFIBytes:
+      answer = raw_bytes(value);
+      break;
+    case kTVMFFIShape:
+      answer = shape_result(object);
+      break;
     case kTVMFFIArray:
-    case kTVMFFIList: answer = array_result(frame, object); break;
+    case kTVMFFIList:
+      answer = array_result(frame, object);
+      break;
     default:
-      PyErr_Format(PyExc_TypeError, "%s: returned a value of TVM FFI type index %d, which kdsl "
-                   "cannot turn into a Python object", frame->function->text, value->type_index);
+      PyErr_Format(PyExc_TypeError,
+                   "%s: returned a value of TVM FFI type index %d, which kdsl "
+                   "cannot turn into a Python object",
+                   frame->function->text, value->type_index);
   }
   if (object) rt_decref(object);
   return answer;

@@ -109,8 +109,10 @@ static int fill_array(const Frame* outer, PyObject* items, TVMFFIAny* out) {
   for (Py_ssize_t i = 0; !failed && i < size; ++i) {
     const TypeEntry* entry = rt_type_entry(Py_TYPE(objects[i]));
     failed = !entry || entry->take(&inner, i, objects[i], entry);
-    if (failed) out[i] = (TVMFFIAny){.type_index = kTVMFFINone};
-    else if (out[i].type_index >= kTVMFFIStaticObjectBegin) rt_incref(out[i].v_obj);
+    if (failed)
+      out[i] = (TVMFFIAny){.type_index = kTVMFFINone};
+    else if (out[i].type_index >= kTVMFFIStaticObjectBegin)
+      rt_incref(out[i].v_obj);
   }
   rt_frame_release(&inner);
   PyMem_Free(objects);

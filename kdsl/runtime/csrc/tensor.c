@@ -5,8 +5,7 @@
 #include "core.h"
 
 typedef struct {
-  PyObject_HEAD
-  TVMFFIObject* object;
+  PyObject_HEAD TVMFFIObject* object;
 } Tensor;
 
 static PyTypeObject* tensor_type;
@@ -15,8 +14,10 @@ static const DLTensor* view_of(PyObject* self) { return rt_tensor_of(((Tensor*)s
 
 PyObject* rt_tensor_object(TVMFFIObject* object) {
   Tensor* self = PyObject_New(Tensor, tensor_type);
-  if (self) self->object = object;
-  else rt_decref(object);
+  if (self)
+    self->object = object;
+  else
+    rt_decref(object);
   return (PyObject*)self;
 }
 
@@ -60,10 +61,9 @@ static PyObject* get_ndim(PyObject* self, void* closure) {
 static PyObject* tensor_repr(PyObject* self) {
   PyObject* shape = get_shape(self, NULL);
   PyObject* list = shape ? PySequence_List(shape) : NULL;
-  PyObject* text =
-      list ? PyUnicode_FromFormat("<kdsl.runtime.Tensor %s%R>", rt_dtype_name(view_of(self)->dtype),
-                                  list)
-           : NULL;
+  PyObject* text = list ? PyUnicode_FromFormat("<kdsl.runtime.Tensor %s%R>",
+                                               rt_dtype_name(view_of(self)->dtype), list)
+                        : NULL;
   Py_XDECREF(list);
   Py_XDECREF(shape);
   return text;
@@ -214,18 +214,17 @@ static int get_buffer(PyObject* self, RtBuffer* out, int flags) {
     PyErr_SetString(PyExc_BufferError, "this Tensor is not contiguous");
     return -1;
   }
-  *out = (RtBuffer){.buf = (char*)view->data + view->byte_offset,
-                    .obj = self,
-                    .len = (Py_ssize_t)expected,
-                    .itemsize = (Py_ssize_t)itemsize,
-                    .readonly = rt_tensor_is_read_only(((Tensor*)self)->object),
-                    .ndim = view->ndim,
-                    .format = flags & RT_BUF_FORMAT ? (char*)format : NULL,
-                    .shape = flags & RT_BUF_ND ? (Py_ssize_t*)axes : NULL,
-                    .strides = (flags & RT_BUF_STRIDES) == RT_BUF_STRIDES
-                                   ? (Py_ssize_t*)axes + view->ndim
-                                   : NULL,
-                    .internal = axes};
+  *out = (RtBuffer){
+      .buf = (char*)view->data + view->byte_offset,
+      .obj = self,
+      .len = (Py_ssize_t)expected,
+      .itemsize = (Py_ssize_t)itemsize,
+      .readonly = rt_tensor_is_read_only(((Tensor*)self)->object),
+      .ndim = view->ndim,
+      .format = flags & RT_BUF_FORMAT ? (char*)format : NULL,
+      .shape = flags & RT_BUF_ND ? (Py_ssize_t*)axes : NULL,
+      .strides = (flags & RT_BUF_STRIDES) == RT_BUF_STRIDES ? (Py_ssize_t*)axes + view->ndim : NULL,
+      .internal = axes};
   Py_INCREF(self);
   return 0;
 }
@@ -236,8 +235,9 @@ static void release_buffer(PyObject* self, RtBuffer* view) {
 }
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "A result in CPU memory that belongs to no framework.\n\n"
-                "Give it to numpy.asarray, torch.from_dlpack or jax.dlpack.from_dlpack."},
+    {Py_tp_doc,
+     "A result in CPU memory that belongs to no framework.\n\n"
+     "Give it to numpy.asarray, torch.from_dlpack or jax.dlpack.from_dlpack."},
     {Py_tp_dealloc, tensor_dealloc},
     {Py_tp_repr, tensor_repr},
     {Py_tp_getset, getters},
@@ -253,8 +253,8 @@ int rt_tensor_init(PyObject* module) {
   tensor_type = (PyTypeObject*)PyType_FromSpec(&spec);
   if (!tensor_type) return -1;
   PyObject* capsule = PyCapsule_New(&exchange, "dlpack_exchange_api", NULL);
-  int failed = !capsule || PyObject_SetAttrString((PyObject*)tensor_type,
-                                                  "__dlpack_c_exchange_api__", capsule);
+  int failed = !capsule ||
+               PyObject_SetAttrString((PyObject*)tensor_type, "__dlpack_c_exchange_api__", capsule);
   Py_XDECREF(capsule);
   if (failed) return -1;
   return PyObject_SetAttrString(module, "Tensor", (PyObject*)tensor_type);

@@ -56,15 +56,24 @@ static void look(void) {
 static int builtin_number(DLDataType dtype) {
   static const signed char ints[] = {1, 3, 5, 7}, uints[] = {2, 4, 6, 8};
   if (dtype.lanes != 1) return -1;
-  int log = dtype.bits == 8 ? 0 : dtype.bits == 16 ? 1 : dtype.bits == 32 ? 2
-            : dtype.bits == 64 ? 3 : -1;
+  int log = dtype.bits == 8    ? 0
+            : dtype.bits == 16 ? 1
+            : dtype.bits == 32 ? 2
+            : dtype.bits == 64 ? 3
+                               : -1;
   switch (dtype.code) {
-    case kDLBool: return log == 0 ? 0 : -1;
-    case kDLInt: return log < 0 ? -1 : ints[log];
-    case kDLUInt: return log < 0 ? -1 : uints[log];
-    case kDLFloat: return log == 1 ? 23 : log == 2 ? 11 : log == 3 ? 12 : -1;
-    case kDLComplex: return dtype.bits == 64 ? 14 : dtype.bits == 128 ? 15 : -1;
-    default: return -1;
+    case kDLBool:
+      return log == 0 ? 0 : -1;
+    case kDLInt:
+      return log < 0 ? -1 : ints[log];
+    case kDLUInt:
+      return log < 0 ? -1 : uints[log];
+    case kDLFloat:
+      return log == 1 ? 23 : log == 2 ? 11 : log == 3 ? 12 : -1;
+    case kDLComplex:
+      return dtype.bits == 64 ? 14 : dtype.bits == 128 ? 15 : -1;
+    default:
+      return -1;
   }
 }
 

@@ -13,9 +13,9 @@ static struct {
   int has_bits;       // rt_torch_bits works
 } torch;
 
-static const unsigned floating =
-    1u << kDLFloat | 1u << kDLBfloat | 1u << kDLComplex | 1u << kDLFloat8_e4m3fn |
-    1u << kDLFloat8_e4m3fnuz | 1u << kDLFloat8_e5m2 | 1u << kDLFloat8_e5m2fnuz;
+static const unsigned floating = 1u << kDLFloat | 1u << kDLBfloat | 1u << kDLComplex |
+                                 1u << kDLFloat8_e4m3fn | 1u << kDLFloat8_e4m3fnuz |
+                                 1u << kDLFloat8_e5m2 | 1u << kDLFloat8_e5m2fnuz;
 
 static int yes(PyObject* answer) {
   int is = answer ? answer == Py_True : -1;
@@ -86,8 +86,7 @@ static int note_device(Frame* frame, const DLTensor* view, const DLPackExchangeA
   frame->device_type = view->device.device_type;
   frame->device_id = view->device.device_id;
   if (!api->current_work_stream) return 0;
-  return api->current_work_stream(view->device.device_type, view->device.device_id,
-                                  &frame->stream);
+  return api->current_work_stream(view->device.device_type, view->device.device_id, &frame->stream);
 }
 
 static void drop_managed(PyObject* capsule) {

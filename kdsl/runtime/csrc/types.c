@@ -38,10 +38,14 @@ static int learn(PyTypeObject* type, TypeEntry* entry) {
   if (known == 0) known = rt_numpy_learn(type, entry);
   if (known < 0) return -1;
   if (known) return 0;
-  if (rt_is_jax(type)) entry->take = rt_take_jax;
-  else if (PyObject_HasAttrString((PyObject*)type, "__dlpack__")) entry->take = rt_take_dlpack;
-  else if (rt_has_buffer(type)) entry->take = rt_take_buffer;
-  else entry->take = take_unsupported;
+  if (rt_is_jax(type))
+    entry->take = rt_take_jax;
+  else if (PyObject_HasAttrString((PyObject*)type, "__dlpack__"))
+    entry->take = rt_take_dlpack;
+  else if (rt_has_buffer(type))
+    entry->take = rt_take_buffer;
+  else
+    entry->take = take_unsupported;
   return 0;
 }
 

@@ -1,7 +1,7 @@
 // hand.c: packed functions written by hand against include/kdsl/ffi, for the runtime's tests.
 //
 // They work under any TVM FFI host: the kdsl table where it was written, else libtvm_ffi.
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <dlfcn.h>
 #include <kdsl/ffi/runtime.h>
 #include <stdio.h>
@@ -9,16 +9,15 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define PACKED(name)                                                                     \
+#define PACKED(name)                                                                             \
   EXPORT int __tvm_ffi_##name(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* ret); \
-  int __tvm_ffi_##name(__attribute__((unused)) void* self,                               \
-                       __attribute__((unused)) const TVMFFIAny* args,                    \
-                       __attribute__((unused)) int32_t count,                            \
-                       __attribute__((unused)) TVMFFIAny* ret)
+  int __tvm_ffi_##name(                                                                          \
+      __attribute__((unused)) void* self, __attribute__((unused)) const TVMFFIAny* args,         \
+      __attribute__((unused)) int32_t count, __attribute__((unused)) TVMFFIAny* ret)
 
 EXPORT const KdslRuntime* __kdsl_rt;
 EXPORT const char __kdsl_functions[] =
-    "nop\nview\nscale\npair\necho\nfail\nsilent\nwait\nincrement\nthree\nplain\nmany\n";
+    "nop\nview\nscale\npair\necho\nfail\nsilent\nwait\nincrement\nupdate\nthree\nplain\nmany\n";
 
 static int raise(const char* kind, const char* message) {
   void (*set)(const char*, const char*) = NULL;
@@ -40,17 +39,18 @@ static int give_text(TVMFFIAny* ret, KdslStringObject* object, const char* text)
 }
 
 // A function with kdsl metadata: name, text of the parameters, JSON of the parameters.
-#define DESCRIBED(name, text, params)                                                         \
-  PACKED(_metadata_##name) {                                                                  \
-    static KdslStringObject object;                                                           \
-    return give_text(ret, &object,                                                            \
-                     "{\"kdsl\":{\"schema\":1,\"version\":\"0\"},\"name\":\"" #name           \
-                     "\",\"signature\":\"" #name "(" text ")\",\"doc\":\"The doc of " #name  \
-                     ".\",\"params\":[" params "],\"dims\":[\"M\",\"N\"],"                    \
-                     "\"dtypes\":{\"T\":[\"f32\",\"bf16\"]}}");                               \
-  }                                                                                           \
+#define DESCRIBED(name, text, params)                                                       \
+  PACKED(_metadata_##name) {                                                                \
+    static KdslStringObject object;                                                         \
+    return give_text(ret, &object,                                                          \
+                     "{\"kdsl\":{\"schema\":1,\"version\":\"0\"},\"name\":\"" #name         \
+                     "\",\"signature\":\"" #name "(" text ")\",\"doc\":\"The doc of " #name \
+                     ".\",\"params\":[" params                                              \
+                     "],\"dims\":[\"M\",\"N\"],"                                            \
+                     "\"dtypes\":{\"T\":[\"f32\",\"bf16\"]}}");                             \
+  }                                                                                         \
   PACKED(name)
-#define TENSOR(name, kind) \
+#define TENSOR(name, kind)                  \
   "{\"name\":\"" name "\",\"kind\":\"" kind \
   "\",\"type\":\"tensor\",\"dtype\":\"T\",\"shape\":[\"M\",\"N\"]}"
 #define SCALAR(name, dtype, rest) \
@@ -74,7 +74,8 @@ static void show(char* out, size_t room, const TVMFFIAny* arg) {
     snprintf(out, room, "type %d", arg->type_index);
     return;
   }
-  int at = snprintf(out, room, "dtype %d:%d:%d shape", t->dtype.code, t->dtype.bits, t->dtype.lanes);
+  int at =
+      snprintf(out, room, "dtype %d:%d:%d shape", t->dtype.code, t->dtype.bits, t->dtype.lanes);
   for (int i = 0; i < t->ndim; ++i) at += snprintf(out + at, room - at, " %ld", (long)t->shape[i]);
   at += snprintf(out + at, room - at, " strides");
   for (int i = 0; i < t->ndim; ++i) {
@@ -83,7 +84,8 @@ static void show(char* out, size_t room, const TVMFFIAny* arg) {
   const char* data = (const char*)t->data + t->byte_offset;
   int empty = 0;
   for (int i = 0; i < t->ndim; ++i) empty |= t->shape[i] == 0;
-  if (!empty) snprintf(out + at, room - at, " first %d", (unsigned char)data[t->dtype.bits / 8 - 1]);
+  if (!empty)
+    snprintf(out + at, room - at, " first %d", (unsigned char)data[t->dtype.bits / 8 - 1]);
 }
 
 DESCRIBED(view, "x: T[M, N]", TENSOR("x", "in")) {
@@ -211,9 +213,20 @@ DESCRIBED(increment, "x: InOut[f32[M, N]], by: f64 = 1.0",
   return 0;
 }
 
+// state becomes 2 everywhere; the output is a copy of x.
+DESCRIBED(update, "x: T[M, N], o: Out[T[M, N]], state: InOut[T[M, N]]",
+          TENSOR("x", "in") "," TENSOR("o", "out") "," TENSOR("state", "inout")) {
+  KdslTensorObject* made;
+  const DLTensor* state = tensor_of(&args[count - 1]);
+  for (int64_t i = 0; i < state->shape[0]; ++i) ((float*)state->data)[i] = 2;
+  if (scaled(tensor_of(&args[0]), 1, &made)) return -1;
+  *ret = (TVMFFIAny){.type_index = kTVMFFITensor, .v_obj = &made->head};
+  return 0;
+}
+
 DESCRIBED(three, "a: i64 = 0, b: i64 = 0, c: i64 = 0",
-          SCALAR("a", "i64", ",\"default\":0") "," SCALAR("b", "i64", ",\"default\":0") ","
-              SCALAR("c", "i64", ",\"default\":0")) {
+          SCALAR("a", "i64", ",\"default\":0") "," SCALAR("b", "i64", ",\"default\":0") "," SCALAR(
+              "c", "i64", ",\"default\":0")) {
   return 0;
 }
 

@@ -1,6 +1,6 @@
 // official.cc: functions exported with apache-tvm-ffi's own headers, to be called by both runtimes.
-#include <tvm/ffi/tvm_ffi.h>
 #include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/tvm_ffi.h>
 
 #include <string>
 
