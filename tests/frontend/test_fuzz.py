@@ -29,7 +29,7 @@ from kdsl.ir.verify import verify
 from kdsl.lang.arrays import kdsl_dtype, numpy_dtype
 from kdsl.lang.run import Race
 from tests import kernels
-from tests.frontend import test_language
+from tests.frontend import test_control, test_values
 
 SNIPPETS = [
     "None", "'a'", "(1, 2)", "()", "[1]", "{}", "x", "o", "kdsl", "kdsl.tiles(N)", "N", "N // 2",
@@ -43,10 +43,11 @@ SNIPPETS = [
 def authors():
     """Functions to change, with their trees."""
     found = list(kernels.KERNELS.values())
-    for f in vars(test_language).values():
-        if inspect.isfunction(f) and f.__module__ == test_language.__name__:
-            if f.__annotations__ and not f.__name__.startswith("test"):
-                found.append(f)
+    for module in (test_control, test_values):
+        for f in vars(module).values():
+            if inspect.isfunction(f) and f.__module__ == module.__name__:
+                if f.__annotations__ and not f.__name__.startswith("test"):
+                    found.append(f)
     pairs = []
     for f in found:
         try:
@@ -127,11 +128,12 @@ def one(seed):
         }
         func = lower(kernel, dtypes, statics)
     except KernelError as err:
-        assert err.span.line > 0, f"{source}\n{err}"
-        assert str(err)
-        return "refused"
-    verify(func)
-    return compare(kernel, func, dtypes, statics, rng, source)
+        refused = err
+    else:
+        verify(func)
+        return compare(kernel, func, dtypes, statics, rng, source)
+    assert refused.span.line > 0, f"{source}\n{refused}"
+    return "refused"
 
 
 def compare(kernel, func, dtypes, statics, rng, source):
