@@ -216,19 +216,15 @@ class _Host:
 
     def _checks(self, s: Compiled) -> Iterator[Check]:
         values = HostValues(s.func, self.scope)
-        seen: set[Check] = set()
-
-        def new(checks: Iterable[Check]) -> Iterator[Check]:
-            for check in checks:
-                if check not in seen:
-                    seen.add(check)
-                    yield check
-
+        found: dict[str, Check] = {}
         for stmt in walk(s.func.host):
             if isinstance(stmt, Require):
-                yield from new(map(self._check, values.divisions(stmt.cond)))
-                yield from new([self._require(stmt, values)])
-        yield from new(map(self._check, values.all_divisions(s.func)))
+                for division in values.divisions(stmt.cond):
+                    found.setdefault(division.divisor, self._check(division))
+                found.setdefault(stmt.text, self._require(stmt, values))
+        for division in values.all_divisions(s.func):
+            found.setdefault(division.divisor, self._check(division))
+        yield from found.values()
 
     def _require(self, stmt: Require, values: HostValues) -> Check:
         condition = values.c(stmt.cond)

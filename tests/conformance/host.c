@@ -27,8 +27,10 @@ static void run_backwards(int64_t tasks, void (*body)(void*, int64_t, int64_t), 
   for (int64_t i = tasks - 1; i >= 0; --i) body(ctx, i, i + 1);
 }
 
-static float x[6] = {1, 2, 3, 4, 5, 6}, o[6];
-static int64_t shape[2] = {3, 2};
+// Three rows, long enough to be worth several threads.
+enum { COUNT = 3 * 16384 };
+static float x[COUNT], o[COUNT];
+static int64_t shape[2] = {3, COUNT / 3};
 static DLTensor X = {x, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, NULL, 0};
 static DLTensor O = {o, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, NULL, 0};
 
@@ -45,17 +47,18 @@ int main(int argc, char** argv) {
   printf("functions %s", (const char*)dlsym(library, "__kdsl_functions"));
   printf("error '%s'\n", last_error());
 
+  for (int i = 0; i < COUNT; ++i) x[i] = i;
   TVMFFIAny args[4] = {{.type_index = kTVMFFIFloat, .v_float64 = 2}, tensor(&X), tensor(&X)};
   args[3] = tensor(&O);
   TVMFFIAny result = {0};
   int failed = axpy(NULL, args, 4, &result);
-  printf("given %d, type %d, o %g .. %g\n", failed, result.type_index, o[0], o[5]);
+  printf("given %d, type %d, o %g .. %g\n", failed, result.type_index, o[0], o[COUNT - 1]);
 
   failed = axpy(NULL, args, 3, &result);
   KdslTensorObject* made = (KdslTensorObject*)result.v_obj;
   float* data = (float*)made->tensor.data;
   printf("omitted %d, type %d, o %g .. %g, aligned %d, stride %d\n", failed, result.type_index,
-         data[0], data[5], (uintptr_t)data % 64 == 0, (int)made->tensor.strides[0]);
+         data[0], data[COUNT - 1], (uintptr_t)data % 64 == 0, (int)made->tensor.strides[0]);
   made->head.deleter(made, kTVMFFIObjectDeleterFlagBitMaskBoth);
 
   failed = axpy(NULL, args, 2, &result);
@@ -77,7 +80,7 @@ int main(int argc, char** argv) {
   *(const KdslRuntime**)dlsym(library, "__kdsl_rt") = &table;
   memset(o, 0, sizeof(o));
   failed = axpy(NULL, args, 4, &result);
-  printf("table %d, o %g .. %g, ran %d\n", failed, o[0], o[5], ran);
+  printf("table %d, o %g .. %g, ran %d\n", failed, o[0], o[COUNT - 1], ran);
   failed = axpy(NULL, args, 3, &result);
   printf("no memory %d\n", failed);
   failed = axpy(NULL, args, 2, &result);

@@ -12,21 +12,23 @@ import numpy as np
 import pytest
 
 
-def run(unit, tasks, nested=0):
+def run(unit, tasks, *, nested=False, work=2000, small=False):
     runs = np.zeros(tasks, np.int32)
-    threads = unit.unit_parallel(tasks, runs.ctypes.data, nested)
+    threads = unit.unit_parallel(tasks, runs.ctypes.data, nested, work, small)
     return runs, threads
 
 
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("work", [0, 100, 5000])
 @pytest.mark.parametrize("tasks", [0, 1, 2, 3, 7, 64, 1009])
-def test_each_task_runs_once(unit, tasks):
-    runs, threads = run(unit, tasks)
+def test_each_task_runs_once(unit, tasks, work, small):
+    runs, threads = run(unit, tasks, work=work, small=small)
     assert (runs == 1).all()
-    assert threads <= max(tasks, 0)
+    assert threads <= tasks
 
 
 def test_tasks_may_start_tasks(unit):
-    runs, _ = run(unit, 40, nested=1)
+    runs, _ = run(unit, 40, nested=True)
     assert (runs == 1).all()
 
 
@@ -54,10 +56,10 @@ def script(unit_path, text, **environ):
             return set(os.listdir("/proc/self/task"))
         before = threads()
         unit = ctypes.CDLL({str(unit_path)!r})
-        unit.unit_parallel.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int]
-        def run(tasks):
+        unit.unit_parallel.argtypes = [ctypes.c_long, ctypes.c_void_p, *[ctypes.c_int] * 3]
+        def run(tasks, work=2000):
             runs = np.zeros(tasks, np.int32)
-            threads = unit.unit_parallel(tasks, runs.ctypes.data, 0)
+            threads = unit.unit_parallel(tasks, runs.ctypes.data, 0, work, 0)
             assert (runs == 1).all()
             return threads
         def child(work):
@@ -88,6 +90,13 @@ def test_the_number_of_threads_is_what_the_environment_says(unit_path):
     most, started = script(unit_path, text, KDSL_NUM_THREADS="3").split()
     assert 1 < int(most) <= 3
     assert started == "2"
+
+
+def test_little_work_wakes_nobody(unit_path):
+    text = """
+        print([run(tasks, 0) for tasks in (20, 100)], len(threads() - before))
+    """
+    assert script(unit_path, text, KDSL_NUM_THREADS="4") == "[1, 1] 0\n"
 
 
 def test_threads_do_not_take_the_programs_signals(unit_path):

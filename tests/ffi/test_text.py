@@ -24,7 +24,7 @@ def test_a_double_shows_as_python_shows_it(unit, value):
 def test_a_float_shows_the_shortest_decimal_that_is_that_float(unit, value):
     shown = unit.unit_float(value).decode()
     assert float(np.float32(shown)) == value or math.isnan(value)
-    digits = shown.partition("e")[0].strip("-0").replace(".", "")
+    digits = shown.partition("e")[0].replace(".", "").strip("-0")
     assert len(digits) <= 17 if shown.endswith(".0") else len(digits) <= 9
 
 

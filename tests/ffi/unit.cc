@@ -60,6 +60,7 @@ struct Counts {
   int* runs;
   void* threads[64];
   bool nested;
+  int work;
 };
 
 static void count_tasks(void* ctx, int64_t begin, int64_t end) {
@@ -68,11 +69,11 @@ static void count_tasks(void* ctx, int64_t begin, int64_t end) {
     __atomic_add_fetch(&counts.runs[i], 1, __ATOMIC_RELAXED);
     if (counts.nested) {
       int inner[7] = {};
-      Counts below = {inner, {}, false};
+      Counts below = {inner, {}, false, 0};
       kdsl::parallel_for(7, count_tasks, &below);
       for (int runs : inner) counts.runs[i] += runs == 1 ? 0 : 1000;
     }
-    for (volatile int spin = 0; spin < 2000; spin = spin + 1) {
+    for (volatile int spin = 0; spin < counts.work; spin = spin + 1) {
     }
   }
   void* self = kdsl::this_thread();
@@ -86,10 +87,10 @@ static void count_tasks(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/// Returns the number of threads that took part.
-KDSL_EXPORT int unit_parallel(i64 tasks, int* runs, int nested) {
-  Counts counts = {runs, {}, nested != 0};
-  kdsl::parallel_for(tasks, count_tasks, &counts);
+/// Returns the number of threads that took part. `work`: turns of a loop in each task.
+KDSL_EXPORT int unit_parallel(i64 tasks, int* runs, int nested, int work, int small) {
+  Counts counts = {runs, {}, nested != 0, work};
+  kdsl::parallel_for(tasks, count_tasks, &counts, small != 0);
   int threads = 0;
   for (void* thread : counts.threads) threads += thread != nullptr;
   return threads;

@@ -63,8 +63,9 @@ class Call : public ArgReader {
       scratch = state ? state->scratch.reserve(bytes) : nullptr;
       if (!scratch) return out_of_memory();
     }
+    const bool small = total_bytes() < kSmall;
     for (int i = 0; i < kernel.phase_count; ++i) {
-      if (!run_phase(kernel.phases[i], args)) return out_of_memory();
+      if (!run_phase(kernel.phases[i], args, small)) return out_of_memory();
     }
     for (View* view = views_; view; view = view->next_) {
       if (view->original_ && view->role_ != View::kInput) {
@@ -76,6 +77,17 @@ class Call : public ArgReader {
 
  private:
   static constexpr int kMaxOutputs = 64;
+  /// Tensors so small that hardly a kernel takes long over them.
+  static constexpr uintptr_t kSmall = 32 << 10;
+
+  uintptr_t total_bytes() const {
+    uintptr_t bytes = 0;
+    for (View* view = views_; view; view = view->next_) {
+      bytes += view->end_byte_ - view->first_byte_;
+    }
+    return bytes;
+  }
+
   struct Copy;
 
   bool is_separate(const View& output) {
@@ -135,6 +147,8 @@ class Call : public ArgReader {
     if (!made) return failed() == 0;
     made_[made_count_++] = made;
     view.data_ = static_cast<char*>(made->tensor.data) + made->tensor.byte_offset;
+    view.first_byte_ = reinterpret_cast<uintptr_t>(view.data_);
+    view.end_byte_ = view.first_byte_ + byte_count(prototype);
     compact_strides(view);
     return true;
   }

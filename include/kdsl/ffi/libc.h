@@ -35,6 +35,7 @@ void* kdsl_memcpy(void* to, const void* from, size_t size) __asm__("memcpy");
 char* kdsl_getenv(const char* name) __asm__("getenv");
 int kdsl_snprintf(char* text, size_t size, const char* format, ...) __asm__("snprintf");
 double kdsl_strtod(const char* text, char** end) __asm__("strtod");
+int kdsl_clock_gettime(int clock, long* seconds_and_nanoseconds) __asm__("clock_gettime");
 int kdsl_getpid() __asm__("getpid");
 int kdsl_sched_getaffinity(int pid, size_t size, void* mask) __asm__("sched_getaffinity");
 long kdsl_syscall(long number, ...) __asm__("syscall");

@@ -101,30 +101,65 @@ KDSL_NOINLINE inline int thread_count(const Gomp& gomp) {
   return openmp > 0 ? openmp : cpus;
 }
 
-/// Call body(ctx, begin, end) over disjoint parts of [0, tasks), on several threads where that can
-/// be; returns when all are done.
+/// Nanoseconds of a clock that only goes forward.
+inline i64 clock_now() {
+  constexpr int kMonotonic = 1;
+  long time[2] = {};
+  kdsl_clock_gettime(kMonotonic, time);
+  return time[0] * 1000000000 + time[1];
+}
+
+/// Run tasks here until it is clear whether the rest is worth other threads; returns where it
+/// stopped. Waking threads that have gone to sleep takes far longer than a small call.
+KDSL_NOINLINE inline i64 begin_alone(i64 tasks, void (*body)(void* ctx, int64_t begin, int64_t end),
+                                     void* ctx) {
+  constexpr i64 kWorthIt = 30000, kLongEnough = 2000;  // ns
+  const i64 start = clock_now();
+  for (i64 done = 0, step = 1;; step *= 2) {
+    body(ctx, done, done + step < tasks ? done + step : tasks);
+    done += step;
+    if (done >= tasks) return tasks;
+    const i64 spent = clock_now() - start;
+    const double rest = static_cast<double>(spent) / done * (tasks - done);
+    if (rest < kWorthIt) {
+      body(ctx, done, tasks);
+      return tasks;
+    }
+    if (spent >= kLongEnough) return done;
+  }
+}
+
+/// Call body(ctx, begin, end) over disjoint parts of [0, tasks), on several threads where that
+/// pays; returns when all are done. `small`: it is likely that all of it is little work.
 KDSL_NOINLINE inline void parallel_for(i64 tasks,
                                        void (*body)(void* ctx, int64_t begin, int64_t end),
-                                       void* ctx) {
+                                       void* ctx, bool small = false) {
   if (tasks <= 0) return;
-  if (tasks == 1) return body(ctx, 0, 1);
-  if (__kdsl_rt && __kdsl_rt->parallel_for) return __kdsl_rt->parallel_for(tasks, body, ctx);
+  if (tasks == 1) return body(ctx, 0, tasks);
   const Gomp& gomp = Gomp::get();
   const int available = thread_count(gomp);
-  const int threads = available < tasks ? available : static_cast<int>(tasks);
-  if (threads <= 1) return body(ctx, 0, tasks);
+  if (available <= 1) return body(ctx, 0, tasks);
+  // Few tasks may be long ones: to do the first alone would cost more than it saves.
+  const bool few = tasks < 4 * available && !small;
+  const i64 begin = few ? 0 : begin_alone(tasks, body, ctx);
+  if (begin == tasks) return;
+  Tasks rest = {body, ctx, tasks, 1, begin};
+  if (__kdsl_rt && __kdsl_rt->parallel_for) {
+    return __kdsl_rt->parallel_for(tasks - begin, Tasks::shifted, &rest);
+  }
+  const i64 count = tasks - begin;
+  const int threads = available < count ? available : static_cast<int>(count);
   // Small enough that an early thread takes over from a late one, large enough to be cheap.
-  const i64 chunk = tasks / (8 * threads) > 1 ? tasks / (8 * threads) : 1;
-  Tasks work = {body, ctx, tasks, chunk, 0};
+  rest.chunk = count / (8 * threads) > 1 ? count / (8 * threads) : 1;
   if (auto* parallel = gomp.parallel()) {
-    return parallel([](void* tasks) { static_cast<Tasks*>(tasks)->drain(); }, &work, threads, 0);
+    return parallel([](void* tasks) { static_cast<Tasks*>(tasks)->drain(); }, &rest, threads, 0);
   }
   Pool* pool = Pool::get(available);
-  if (!pool || !pool->run(work)) body(ctx, 0, tasks);
+  if (!pool || !pool->run(rest)) body(ctx, begin, tasks);
 }
 
 /// Run one phase of a kernel; false when a thread found no memory for its arena.
-KDSL_NOINLINE inline bool run_phase(const Phase& phase, const void* args) {
+KDSL_NOINLINE inline bool run_phase(const Phase& phase, const void* args, bool small) {
   struct Context {
     const Phase& phase;
     const void* args;
@@ -142,7 +177,7 @@ KDSL_NOINLINE inline bool run_phase(const Phase& phase, const void* args) {
       work.phase.run(work.args, arena, begin, end);
     }
   };
-  parallel_for(phase.tasks(args), body, &context);
+  parallel_for(phase.tasks(args), body, &context, small);
   return !context.failed;
 }
 

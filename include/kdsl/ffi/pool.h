@@ -6,7 +6,7 @@
 
 namespace kdsl {
 
-/// Tasks [0, count), handed out in chunks to whoever asks.
+/// Tasks [next, count), handed out in chunks to whoever asks.
 struct Tasks {
   void (*body)(void* ctx, int64_t begin, int64_t end);
   void* ctx;
@@ -21,6 +21,12 @@ struct Tasks {
       if (begin >= count) return;
       body(ctx, begin, begin + chunk < count ? begin + chunk : count);
     }
+  }
+
+  /// The same tasks counted from 0, for a host that hands them out.
+  static void shifted(void* self, int64_t begin, int64_t end) {
+    const auto& tasks = *static_cast<const Tasks*>(self);
+    tasks.body(tasks.ctx, tasks.next + begin, tasks.next + end);
   }
 };
 

@@ -152,9 +152,7 @@ int pick_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
   if (K_ == 2) {
     kernel = pick_K2_variants;
   } else {
-    return call.no_specialisation(
-        "K=2",
-        kdsl::named("K", K_));
+    return call.no_specialisation("K=2", kdsl::named("K", K_));
   }
   if (!call.prepare()) return -1;
 
