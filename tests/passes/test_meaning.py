@@ -23,7 +23,7 @@ from kdsl.passes.sink_scale import sink_scale
 from tests.ir_random import funcs, outputs
 
 PASSES = (
-    bounds, localise, fold, cse, hoist, dce, sink_scale, accumulate, contract, run_pipeline,
+    bounds, localise, fold, cse, hoist, dce, sink_scale, accumulate, contract,
     partial(specialise, dims={"K": 5}),
 )  # fmt: skip
 SIZES = st.sampled_from([(2, 4, 5), (1, 3, 5), (2, 7, 5), (0, 4, 5), (1, 0, 5)])
