@@ -216,14 +216,14 @@ class _Host:
 
     def _checks(self, s: Compiled) -> Iterator[Check]:
         values = HostValues(s.func, self.scope)
-        found: dict[str, Check] = {}
+        found: dict[tuple[str, str], Check] = {}
         for stmt in walk(s.func.host):
             if isinstance(stmt, Require):
                 for division in values.divisions(stmt.cond):
-                    found.setdefault(division.divisor, self._check(division))
-                found.setdefault(stmt.text, self._require(stmt, values))
+                    found.setdefault(("/", division.divisor), self._check(division))
+                found.setdefault(("require", stmt.text), self._require(stmt, values))
         for division in values.all_divisions(s.func):
-            found.setdefault(division.divisor, self._check(division))
+            found.setdefault(("/", division.divisor), self._check(division))
         yield from found.values()
 
     def _require(self, stmt: Require, values: HostValues) -> Check:

@@ -32,6 +32,7 @@ int axpy_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
   if (!call.ok()) return -1;
 
   const kdsl::Kernel* const* kernel = axpy_variants;
+
   if (!call.prepare()) return -1;
 
   axpy_args args = {};

@@ -33,6 +33,7 @@ int axpy_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
   if (!call.ok()) return -1;
 
   const kdsl::Kernel* const* kernel = axpy_variants;
+
   if (!call.prepare()) return -1;
 
   axpy_args args = {};
@@ -154,6 +155,7 @@ int pick_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
   } else {
     return call.no_specialisation("K=2", kdsl::named("K", K_));
   }
+
   if (!call.prepare()) return -1;
 
   pick_args args = {};
