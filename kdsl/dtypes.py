@@ -38,6 +38,10 @@ class DType:
     def bytes(self) -> int:
         return self.bits // 8
 
+    def __dlpack_data_type__(self) -> tuple[int, int, int]:
+        """DLPack's (code, bits, lanes): how a dtype goes to a packed function."""
+        return self.dlpack, self.bits, 1
+
     def __str__(self) -> str:
         return self.name
 

@@ -22,6 +22,7 @@ class Schema:
         names: their names; None when unknown.
         kinds: one byte of `ParamKind` for each, then one byte each that is 1 where a call must
             give it.
+        views: whether tensors may be passed as borrowed views; a foreign function has to say so.
         doc: the docstring or None.
     """
 
@@ -29,7 +30,10 @@ class Schema:
         self.metadata = metadata
         params = metadata.get("params") if "kdsl" in metadata else None
         self.parameters: list[dict[str, Any]] | None = params
-        self.text: str = metadata.get("signature") or f"{name}(...)"
+        foreign = _foreign_types(metadata)
+        self.views = params is not None or (foreign is not None and _takes_views(foreign))
+        rest = "..." if foreign is None else ", ".join(map(_foreign_text, foreign))
+        self.text: str = metadata.get("signature") or f"{name}({rest})"
         self.doc: str | None = doc or metadata.get("doc")
         self.names = None if params is None else tuple(_interned(p["name"]) for p in params)
         self.kinds = b"" if params is None else _codes(params)
@@ -56,6 +60,29 @@ def parse(name: str, metadata: str | None, doc: str | None) -> Schema:
     except ValueError as err:
         raise ValueError(f"{name}: the module's metadata is not JSON: {err}") from err
     return Schema(name, loaded if isinstance(loaded, dict) else {}, doc)
+
+
+def _foreign_types(metadata: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The parameters in TVM FFI's own metadata, a JSON text within the JSON; None when unknown."""
+    try:
+        schema = json.loads(metadata["type_schema"])
+        if "named_args" in schema:
+            return list(schema["named_args"]["params"])
+        return list(schema["args"][1:])  # before 0.1.15: the result comes first
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _foreign_text(schema: dict[str, Any]) -> str:
+    args = ", ".join(map(_foreign_text, schema.get("args", ())))
+    name = str(schema.get("type", "Any")).removeprefix("ffi.")
+    return f"{name}[{args}]" if args else name
+
+
+def _takes_views(params: list[dict[str, Any]]) -> bool:
+    """Only `DLTensor*` takes a view, and only plain values go with it."""
+    plain = {"DLTensor*", "int", "float", "bool", "None", "ffi.String", "DataType", "Device"}
+    return all(param.get("type") in plain for param in params)
 
 
 def _interned(name: str) -> str:

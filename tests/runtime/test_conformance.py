@@ -108,6 +108,19 @@ def test_an_official_module_returns_the_kind_that_came_in(
         assert result.tolist() == [0.0, 2.0, 4.0, 6.0]
 
 
+def test_metadata_of_an_official_module_gives_the_types(build: Callable[..., Path]) -> None:
+    library = Path(libinfo.find_libtvm_ffi()).parent
+    include = f"-I{libinfo.find_include_path()}"
+    flags = ["-std=c++17", include, f"-L{library}", "-ltvm_ffi"]
+    path = build("described.cc", *flags)
+    module = kdsl.runtime.load_module(path)
+    assert repr(module.viewed) == "<kdsl function viewed(DLTensor*, Optional[float])>"
+    assert repr(module.negated) == "<kdsl function negated(DLTensor*, int)>"
+    x = np.ones(3, np.float32)
+    assert module.negated(x, 1) is None
+    assert x.tolist() == [1.0, -1.0, 1.0]
+
+
 def test_a_module_may_keep_what_it_got(official_path: Path) -> None:
     ours, theirs = (load(str(official_path)) for load in RUNTIMES.values())
     ours.exchange(None)
@@ -155,6 +168,7 @@ def run(script: str, **environment: str) -> str:
 
 ALTERNATE = """
 import sys
+sys.modules["torch"] = None  # it would be imported, and is of no use here
 import {first}
 import {second}
 import kdsl.runtime, tvm_ffi

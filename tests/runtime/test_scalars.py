@@ -6,10 +6,13 @@ import enum
 from fractions import Fraction
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
 
+
+import kdsl
 from kdsl.runtime import Module
 
 
@@ -55,6 +58,29 @@ def test_a_value_comes_back_as_it_went(hand: Module, value: object) -> None:
     got = hand.echo(value)
     assert got == value
     assert type(got) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (kdsl.bf16, "bf16"),
+        (torch.float32, "f32"),
+        (torch.bfloat16, "bf16"),
+        (torch.bool, "bool"),
+        (torch.float8_e5m2, "f8e5m2"),
+        (np.dtype("int64"), "i64"),
+        (np.dtype(ml_dtypes.bfloat16), "bf16"),
+        (np.dtype("complex64"), "c64"),
+    ],
+)
+def test_a_dtype_goes_and_comes_as_its_name(hand: Module, dtype: object, name: str) -> None:
+    assert hand.plain(dtype) == "5"
+    assert hand.echo(dtype) == name
+
+
+def test_a_dtype_without_a_code_is_refused(hand: Module) -> None:
+    with pytest.raises(TypeError, match=r"that cannot be read \(DLPack has no code for <U3\)"):
+        hand.echo(np.dtype("U3"))
 
 
 def test_nan_comes_back(hand: Module) -> None:

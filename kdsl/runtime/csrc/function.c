@@ -82,14 +82,16 @@ static int copy_parameters(Function* fn, PyObject* kinds) {
   fn->required = fn->kinds + count;
   fn->max_args = count;
   fn->known = 1;
-  fn->owned = 0;
   return 0;
 }
 
 static int take_schema(Function* fn, PyObject* schema) {
   PyObject* names = PyObject_GetAttrString(schema, "names");
   PyObject* kinds = names ? PyObject_GetAttrString(schema, "kinds") : NULL;
-  int failed = !kinds;
+  PyObject* views = kinds ? PyObject_GetAttrString(schema, "views") : NULL;
+  int failed = !views;
+  if (views == Py_True) fn->owned = 0;
+  Py_XDECREF(views);
   if (!failed && names != Py_None) {
     Py_INCREF(names);
     fn->names = names;

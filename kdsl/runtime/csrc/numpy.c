@@ -183,7 +183,7 @@ static int mirrors(PyObject* object) {
 }
 
 static int test_mirrors(void) {
-  PyObject* samples = rt_import("kdsl.runtime.samples", "numpy_samples");
+  PyObject* samples = rt_import("kdsl.runtime.frameworks", "numpy_samples");
   PyObject* list = samples ? PyObject_CallObject(samples, NULL) : NULL;
   Py_XDECREF(samples);
   int good = list && number_at((PyObject*)ndarray, "__basicsize__") >= (int64_t)sizeof(Array);

@@ -88,6 +88,32 @@ static int take_bytes(Frame* frame, Py_ssize_t index, PyObject* object, const Ty
   return put_object(frame, index, rt_string_new(kTVMFFIBytes, data, (size_t)size));
 }
 
+// ---- dtypes ----------------------------------------------------------------------------------
+
+static int take_dtype(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  int code, bits, lanes;
+  PyObject* make = rt_import("kdsl.runtime.frameworks", "dtype_code");
+  PyObject* three = make ? PyObject_CallFunctionObjArgs(make, object, NULL) : NULL;
+  Py_XDECREF(make);
+  int good = three && PyArg_ParseTuple(three, "iii", &code, &bits, &lanes);
+  Py_XDECREF(three);
+  if (!good) return rt_argument_error(frame, index, "export");
+  frame->args[index] = (TVMFFIAny){.type_index = kTVMFFIDataType};
+  frame->args[index].v_dtype = (DLDataType){(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
+  return 0;
+}
+
+static int is_dtype(PyTypeObject* type) {
+  if (PyObject_HasAttrString((PyObject*)type, "__dlpack_data_type__")) return 1;
+  PyObject* torch = rt_loaded("torch", "dtype");
+  PyObject* numpy = rt_loaded("numpy", "dtype");
+  int is = (PyObject*)type == torch || (numpy && PyType_IsSubtype(type, (PyTypeObject*)numpy));
+  Py_XDECREF(torch);
+  Py_XDECREF(numpy);
+  return is;
+}
+
 // ---- lists and tuples, for functions that take Arrays ----------------------------------------
 
 static int fill_array(const Frame* outer, PyObject* items, TVMFFIAny* out) {
@@ -146,7 +172,8 @@ int rt_take_list(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEnt
 static const TypeEntry of_int = {.take = take_int}, of_float = {.take = take_float},
                        of_none = {.take = take_none}, of_bool = {.take = take_bool},
                        of_index = {.take = take_index}, of_str = {.take = take_str},
-                       of_bytes = {.take = take_bytes}, of_list = {.take = rt_take_list};
+                       of_dtype = {.take = take_dtype}, of_bytes = {.take = take_bytes},
+                       of_list = {.take = rt_take_list};
 
 static int is_numpy_bool(PyTypeObject* type) {
   static PyObject* numpy_bool;
@@ -174,6 +201,7 @@ const TypeEntry* rt_scalar_entry(PyTypeObject* type) {
   if (PyType_IsSubtype(type, &PyList_Type) || PyType_IsSubtype(type, &PyTuple_Type)) {
     return &of_list;
   }
+  if (is_dtype(type)) return &of_dtype;
   if (is_array_type(type)) return NULL;
   if (PyType_GetSlot(type, Py_nb_index)) return &of_index;
   if (PyType_GetSlot(type, Py_nb_float)) return &of_float;

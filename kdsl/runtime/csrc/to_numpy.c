@@ -80,7 +80,7 @@ static int builtin_number(DLDataType dtype) {
 static PyObject* descr_of(DLDataType dtype) {
   int number = builtin_number(dtype);
   if (number >= 0) return numpy.descr_from_type(number);
-  PyObject* make = rt_import("kdsl.runtime.samples", "extended_dtype");
+  PyObject* make = rt_import("kdsl.runtime.frameworks", "extended_dtype");
   PyObject* descr = make ? PyObject_CallFunction(make, "s", rt_dtype_name(dtype)) : NULL;
   Py_XDECREF(make);
   return descr;
@@ -105,7 +105,7 @@ static PyObject* make_array(TVMFFIObject* tensor, PyObject* descr) {
 // Without NumPy's table: our Tensor offers a buffer, and NumPy knows how to read one.
 static PyObject* by_buffer(TVMFFIObject* tensor) {
   PyObject* mine = rt_tensor_object(tensor);
-  PyObject* make = mine ? rt_import("kdsl.runtime.samples", "array_of") : NULL;
+  PyObject* make = mine ? rt_import("kdsl.runtime.frameworks", "array_of") : NULL;
   PyObject* array = make ? PyObject_CallFunctionObjArgs(make, mine, NULL) : NULL;
   Py_XDECREF(make);
   Py_XDECREF(mine);

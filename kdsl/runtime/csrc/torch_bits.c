@@ -98,7 +98,7 @@ static int find_lazy(PyObject* plain, PyObject* conj, PyObject* neg) {
 }
 
 int rt_torch_bits_find(void) {
-  PyObject* samples = rt_import("kdsl.runtime.samples", "torch_samples");
+  PyObject* samples = rt_import("kdsl.runtime.frameworks", "torch_samples");
   PyObject* all = samples ? PyObject_CallObject(samples, NULL) : NULL;
   PyObject *every, *plain, *grad, *conj, *neg;
   int good = all && PyArg_ParseTuple(all, "OOOOO", &every, &plain, &grad, &conj, &neg) &&

@@ -1,4 +1,4 @@
-"""What the core asks of NumPy through Python; NumPy is there already, its arrays were passed."""
+"""What the core asks of frameworks through Python; they are loaded, their objects were passed."""
 
 from __future__ import annotations
 
@@ -60,3 +60,28 @@ def torch_samples() -> tuple[list[Any], ...]:
     if any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in every):
         raise RuntimeError("a mode of the caller's is active")
     return every, plain, grad, conj, neg
+
+
+# DLPack's type codes; what is left after the digits of a dtype's name tells which.
+_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
+_SPECIAL = {"bool": (6, 8, 1), "float8_e4m3fn": (10, 8, 1), "float8_e5m2": (12, 8, 1)}
+
+
+def dtype_code(dtype: Any) -> tuple[int, int, int]:
+    """DLPack's (code, bits, lanes) of a dtype of kdsl, Torch or NumPy.
+
+    Example:
+        >>> import numpy
+        >>> dtype_code(numpy.dtype("float32"))
+        (2, 32, 1)
+    """
+    if hasattr(dtype, "__dlpack_data_type__"):
+        code, bits, lanes = dtype.__dlpack_data_type__()
+        return int(code), int(bits), int(lanes)
+    name = str(dtype).removeprefix("torch.")
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    family = name.rstrip("0123456789")
+    if family not in _CODES or family == name:
+        raise TypeError(f"DLPack has no code for {name}")
+    return _CODES[family], int(name[len(family) :]), 1
