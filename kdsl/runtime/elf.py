@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import NamedTuple
 
 _LOAD, _DYNAMIC = 1, 2
 _NEEDED, _STRTAB, _SYMTAB, _HASH, _GNU_HASH = 1, 5, 6, 4, 0x6FFFFEF5
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 
 
-class Symbols(NamedTuple):
-    """The dynamic symbols of a library and the libraries it names."""
+class Symbols:
+    """The dynamic symbols of a library (defined, undefined) and the libraries it needs."""
 
-    defined: tuple[str, ...]
-    undefined: tuple[str, ...]
-    needed: tuple[str, ...]
+    __slots__ = ("defined", "needed", "undefined")
+
+    def __init__(
+        self, defined: tuple[str, ...], undefined: tuple[str, ...], needed: tuple[str, ...]
+    ) -> None:
+        self.defined, self.undefined, self.needed = defined, undefined, needed
 
 
 def read(path: str) -> Symbols:

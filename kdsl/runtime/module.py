@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from kdsl.runtime import elf, provider
 from kdsl.runtime._core import Function, Library
+
+TYPE_CHECKING = False  # importing it from typing would be half of what importing the runtime costs
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PREFIX = "__tvm_ffi_"
 

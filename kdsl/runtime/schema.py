@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import sys
 
+TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     import inspect
+    from typing import Any
 
 # As `ParamKind` in csrc/core.h.
 _KINDS = {"in": 1, "out": 2, "inout": 3, "scalar": 4, "static": 4}
@@ -35,7 +37,7 @@ class Schema:
         rest = "..." if foreign is None else ", ".join(map(_foreign_text, foreign))
         self.text: str = metadata.get("signature") or f"{name}({rest})"
         self.doc: str | None = doc or metadata.get("doc")
-        self.names = None if params is None else tuple(_interned(p["name"]) for p in params)
+        self.names = None if params is None else tuple(sys.intern(p["name"]) for p in params)
         self.kinds = b"" if params is None else _codes(params)
 
     @property
@@ -83,12 +85,6 @@ def _takes_views(params: list[dict[str, Any]]) -> bool:
     """Only `DLTensor*` takes a view, and only plain values go with it."""
     plain = {"DLTensor*", "int", "float", "bool", "None", "ffi.String", "DataType", "Device"}
     return all(param.get("type") in plain for param in params)
-
-
-def _interned(name: str) -> str:
-    import sys
-
-    return sys.intern(name)
 
 
 def _codes(params: list[dict[str, Any]]) -> bytes:
