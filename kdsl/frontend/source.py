@@ -186,7 +186,11 @@ def _annotations(
     for parameter, annotation in found.items():
         if isinstance(annotation, str):
             try:
-                found[parameter] = eval(annotation, fn.__globals__, names)
+                value: Any = annotation
+                # a quoted annotation under `from __future__ import annotations` is twice a string
+                while isinstance(value, str):
+                    value = eval(value, fn.__globals__, names)
+                found[parameter] = value
             except Exception as err:
                 raise KernelTypeError(
                     f"the annotation of `{parameter}` cannot be evaluated: {err}",

@@ -6,6 +6,7 @@ The one place that converts ast offsets (UTF-8 bytes, after dedent) to columns o
 from __future__ import annotations
 
 import ast
+import opcode
 import inspect
 import linecache
 import textwrap
@@ -96,8 +97,29 @@ def _lines(fn: FunctionType) -> list[str]:
         raise _unreadable(fn, f"there is no source for {code.co_filename}")
     if code.co_firstlineno > len(lines):
         raise _unreadable(fn, f"{code.co_filename} has no line {code.co_firstlineno}")
-    block = inspect.getblock(lines[code.co_firstlineno - 1 :])
-    return [line.rstrip("\r\n") for line in block]
+    rest = lines[code.co_firstlineno - 1 :]
+    length = _last_line(code) - code.co_firstlineno + 1
+    for end in range(length, length + 3):
+        block = [line.rstrip("\r\n") for line in rest[:end]]
+        if _parses(block):
+            return block
+    return [line.rstrip("\r\n") for line in inspect.getblock(rest)]
+
+
+def _last_line(code: CodeType) -> int:
+    """The last line that a function's instructions come from."""
+    last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+    return max([last, *(_last_line(c) for c in code.co_consts if isinstance(c, CodeType))])
+
+
+def _parses(lines: list[str]) -> bool:
+    """Whether these lines end where a statement ends; much faster than finding its tokens."""
+    indent = _indent(lines)
+    try:
+        ast.parse("\n".join(line[indent:] for line in lines))
+    except SyntaxError:
+        return False
+    return True
 
 
 def _indent(lines: list[str]) -> int:
@@ -105,43 +127,67 @@ def _indent(lines: list[str]) -> int:
 
 
 def _check_same(fn: FunctionType, node: ast.FunctionDef) -> None:
-    """The compiled function's names must all stand in the text, and its parameters must agree."""
+    """The text, compiled, must be the function: a file may change after its import."""
     code = fn.__code__
-    a = node.args
-    parameters = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
-    count = code.co_argcount + code.co_kwonlyargcount
-    known = _identifiers(node)
-    if parameters != list(code.co_varnames[:count]) or not _names(code) <= known:
+    again = _compiled(node, code)
+    if again is None or _content(again) != _content(code):
         raise _unreadable(fn, "its text has changed since it was imported")
 
 
-def _names(code: CodeType) -> set[str]:
-    names = {*code.co_names, *code.co_freevars, *code.co_varnames}
-    return {n for n in names if n.isidentifier()} - {"__class__"}
-
-
-def _identifiers(node: ast.AST) -> set[str]:
-    found: set[str] = set()
-    for n in ast.walk(node):
-        match n:
-            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
-                found.add(name)
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                found.add(name)
-            case ast.alias(name=name, asname=asname):
-                found.update(name.split("."))
-                found.add(asname or name)
-            case ast.ImportFrom(module=str(name)):
-                found.update((name, *name.split(".")))
-            case ast.keyword(arg=str(name)):
-                found.add(name)
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                found.update(names)
-            case ast.Assert():
-                found.add("AssertionError")
+def _compiled(node: ast.FunctionDef, code: CodeType) -> CodeType | None:
+    """The code of a function's text, where its free names are free too."""
+    bare = ast.FunctionDef(
+        name=node.name, args=_without_defaults(node.args), body=node.body, decorator_list=[]
+    )
+    cells: list[ast.stmt] = [
+        ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in code.co_freevars
+    ]
+    if node.name not in code.co_freevars:
+        cells.append(ast.Global([node.name]))  # a function that calls itself finds it there
+    outer = ast.FunctionDef(
+        name="around", args=_NO_ARGUMENTS, body=[*cells, bare], decorator_list=[]
+    )
+    tree = ast.fix_missing_locations(ast.Module([outer], []))
+    try:
+        found = compile(tree, code.co_filename, "exec", dont_inherit=True)
+    except SyntaxError:
+        return None
+    for _ in range(2):
+        found = next(c for c in found.co_consts if isinstance(c, CodeType))
     return found
+
+
+_NO_ARGUMENTS = ast.arguments([], [], None, [], [], None, [])
+
+
+def _without_defaults(a: ast.arguments) -> ast.arguments:
+    """Parameters alone: defaults and annotations are no part of a function's code."""
+
+    def bare(args: list[ast.arg]) -> list[ast.arg]:
+        return [ast.arg(x.arg) for x in args]
+
+    star = None if a.vararg is None else ast.arg(a.vararg.arg)
+    stars = None if a.kwarg is None else ast.arg(a.kwarg.arg)
+    nothing: list[ast.expr | None] = [None for _ in a.kwonlyargs]
+    return ast.arguments(
+        bare(a.posonlyargs), bare(a.args), star, bare(a.kwonlyargs), nothing, stars, []
+    )
+
+
+_OPERATORS = frozenset(opcode.opmap[name] for name in ("BINARY_OP", "COMPARE_OP"))
+
+
+def _content(code: CodeType) -> tuple[object, ...]:
+    """What a function does, without where it stands: names, constants and operators.
+
+    How attributes are loaded is left out: it depends on the imports of the whole module.
+    """
+    constants = tuple(
+        _content(c) if isinstance(c, CodeType) else (type(c), repr(c)) for c in code.co_consts
+    )
+    raw = code.co_code
+    operators = [raw[i : i + 2] for i in range(0, len(raw), 2) if raw[i] in _OPERATORS]
+    return code.co_names, code.co_varnames, code.co_freevars, constants, operators
 
 
 def _unreadable(fn: FunctionType, why: str) -> KernelSyntaxError:
