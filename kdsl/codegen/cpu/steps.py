@@ -111,6 +111,7 @@ def _branch(scope: Scope, step: Branch) -> None:
         scope.depth += 1
         _block(scope, step.other)
     scope.close()
+    scope.in_memory |= set(step.merges)
 
 
 # ---- dots

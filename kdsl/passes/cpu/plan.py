@@ -161,9 +161,12 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
+    """A branch on a scalar; either side leaves its values in the buffers of `merges`."""
+
     cond: str
     then: tuple[Step, ...]
     other: tuple[Step, ...]
+    merges: tuple[str, ...] = ()
 
 
 Step = Define | Pack | Product | Nest | Transpose | Loop | Branch

@@ -311,7 +311,8 @@ class _BlockPlanner:
                         (cx.buffers[cx.homes[m.name]], getattr(m, pick)) for m in branch.merges
                     )
                     sides.append(plan_block(cx, body, updates))
-                return Branch(branch.cond, sides[0], sides[1])
+                merged = tuple(m.name for m in branch.merges)
+                return Branch(branch.cond, sides[0], sides[1], merged)
         raise InternalError(f"schedule: cannot emit {type(item).__name__}")
 
 

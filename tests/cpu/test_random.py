@@ -1,0 +1,44 @@
+"""Random functions of the IR do on the CPU what the interpreter says, bit for bit."""
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+
+from kdsl.ir.interp import run
+from kdsl.ir.printer import show
+from tests.cpu.harness import Compiled
+from tests.ir_random import SLOTS, funcs
+
+SIZES = [(4, 5, 3), (1, 1, 1), (3, 17, 9), (2, 0, 4), (2, 4, 0), (3, 33, 20)]
+
+
+def arguments(m, n, k):
+    rng = np.random.default_rng(1)
+
+    def small(*shape):
+        return rng.integers(-3, 4, shape).astype(np.float64)
+
+    o = np.full((SLOTS, m, n), 7.0)
+    return {"x": small(m, k), "y": small(k, n), "s": 2.0, "z": small(m, n), "o": o}
+
+
+# Shrinking would compile hundreds of candidates; the text of the function is in the message.
+@settings(
+    max_examples=20,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(func=funcs())
+def test_random_functions_keep_their_meaning(func):
+    kernel = Compiled(func)
+    for sizes in SIZES:
+        got, want = arguments(*sizes), arguments(*sizes)
+        with np.errstate(all="ignore"):
+            run(func, want)
+        kernel(**got)
+        for name in ("z", "o"):
+            np.testing.assert_array_equal(
+                got[name], want[name], err_msg=f"{name} at {sizes}\n{show(func)}\n{kernel.text}"
+            )
