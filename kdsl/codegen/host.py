@@ -16,7 +16,7 @@ from kdsl.codegen.metadata import metadata_text, scalar_type
 from kdsl.codegen.targets import Variant
 from kdsl.dims import Extent
 from kdsl.dtypes import DType, DTypeVar, TensorType, f32, f64
-from kdsl.errors import InternalError
+from kdsl.errors import KernelTypeError
 from kdsl.frontend.signature import MISSING, Parameter
 from kdsl.ir.nodes import Require
 from kdsl.ir.walk import walk
@@ -119,9 +119,7 @@ class _Host:
     def _tensor(self, index: int, p: Parameter) -> TensorRead:
         of = p.tensor
         if len(of.shape) > 8:
-            raise InternalError(
-                f"`{p.name}` has {len(of.shape)} axes; generated code has 8 at most"
-            )
+            raise KernelTypeError(f"`{p.name}` has {len(of.shape)} axes; a tensor has 8 at most")
         dtype = self.types[of.dtype.name] if isinstance(of.dtype, DTypeVar) else ""
         funcs = (s.func for s in self.unit.specialisations)
         replaces = replaceable(funcs, p.name) if p.kind == "out" else ()
@@ -204,8 +202,8 @@ class _Host:
             found.setdefault(tuple(self._checks(s)), []).append(key)
         for checks, keys in found.items():
             if checks:
-                when = "" if len(found) == 1 else " || ".join(f"({key})" for key in keys)
-                yield CheckGroup(when, checks)
+                either = keys if len(keys) == 1 else [f"({key})" for key in keys]
+                yield CheckGroup("" if len(found) == 1 else " || ".join(either), checks)
 
     def _general(self) -> dict[str, Compiled]:
         """Of the specialisations that differ in sizes alone, the one that fixes the fewest."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kdsl.codegen.context import scalar_ctype
 from kdsl.dims import Dim, DimOp, Extent
 from kdsl.dtypes import DType
-from kdsl.errors import InternalError
+from kdsl.errors import InternalError, KernelTypeError
 from kdsl.ir import nodes as ir
 from kdsl.ir.walk import operands, walk
 
@@ -106,7 +107,7 @@ class HostValues:
         return value in self._lets
 
     def c(self, value: str) -> str:
-        """C++ of a value. Raises InternalError for an operation that the host does not have."""
+        """C++ of a value. Raises KernelTypeError for an operation that the host does not have."""
         let = self._lets[value]
         match let.op:
             case ir.Const(text=text):
@@ -116,13 +117,13 @@ class HostValues:
             case ir.Arg(param=param):
                 return self._names[param]
             case ir.Cast(arg=arg):
-                return f"static_cast<{_ctype(let.type.dtype)}>({self.c(arg)})"
-            case ir.Ew(fn=fn, args=args):
-                return self._ew(fn, args)
+                return f"static_cast<{scalar_ctype(let.type.dtype)}>({self.c(arg)})"
+            case ir.Ew():
+                return self._ew(let, let.op.fn, let.op.args)
         raise InternalError(f"host code: no rule for {type(let.op).__name__}")
 
-    def _ew(self, fn: str, args: tuple[str, ...]) -> str:
-        if fn in _CALLS:
+    def _ew(self, let: ir.Let, fn: str, args: tuple[str, ...]) -> str:
+        if fn in _CALLS and not let.type.dtype.is_float:
             return f"{_CALLS[fn]}({', '.join(map(self.c, args))})"
         texts = [self._operand(a) for a in args]
         is_bool = self._lets[args[0]].type.dtype.kind == "bool"
@@ -142,7 +143,16 @@ class HostValues:
                 return f"({texts[0]} {sign} {texts[1]} ? {texts[0]} : {texts[1]})"
             case "where":
                 return f"({texts[0]} ? {texts[1]} : {texts[2]})"
-        raise InternalError(f"host code: `{fn}` is not available outside parallel loops")
+            case "fma":
+                return f"({texts[0]} * {texts[1]} + {texts[2]})"
+            case "sqrt":
+                suffix = "" if let.type.dtype.name == "f64" else "f"
+                return f"__builtin_sqrt{suffix}({self.c(args[0])})"
+        raise KernelTypeError(
+            f"`{fn}` of {let.type.dtype} is not available outside parallel loops",
+            let.span,
+            help="compute it inside a loop, or pass it as an argument",
+        )
 
     def _operand(self, value: str) -> str:
         """A value as an operand: in parentheses where it is an operation written between two."""
@@ -220,14 +230,6 @@ class HostValues:
         """A literal that is not zero."""
         let = self._lets[value]
         return isinstance(let.op, ir.Const) and float(let.op.text) != 0
-
-
-def _ctype(dtype: DType) -> str:
-    if dtype.kind == "bool":
-        return "bool"
-    if dtype.is_float:
-        return "double" if dtype.name == "f64" else "float"
-    return "kdsl::i64"
 
 
 def literal_c(text: str, dtype: DType) -> str:

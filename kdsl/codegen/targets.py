@@ -70,7 +70,7 @@ COMMON_FLAGS = (
 
 #: The host side runs once a call: what -O1 would add there costs more than it brings (0.7 s to
 #: compile for 0.4).
-HOST_FLAGS = ("-Og",)
+HOST_FLAGS = ("-Og", "-fno-math-errno")
 
 #: Kernels: what is contracted is written so, and nothing asks for errno or traps.
 KERNEL_FLAGS = ("-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")

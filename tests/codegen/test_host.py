@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 import kdsl
 from kdsl.codegen import targets
 from kdsl.codegen.context import VERSION, Compiled
 from kdsl.codegen.module import host_sources, public_header
 from kdsl.dims import dims
-from kdsl.dtypes import f32, i64
+from kdsl.dtypes import DType, f32, i64
+from kdsl.errors import KernelTypeError
 from kdsl.frontend.signature import Parameter, Signature
 from kdsl.ir import nodes as ir
 from kdsl.ir.types import Type
@@ -89,7 +92,7 @@ def test_requirements_that_only_some_specialisations_have_are_asked_there_alone(
     )
     text = host_sources("m", [unit], BOTH[:1])["m.cc"]
     want = """
-  if ((even)) {
+  if (even) {
     if (!(kdsl::mod(N, 2) == 0)) return call.unmet("N % 2 == 0", N);
   }
 """
@@ -110,3 +113,42 @@ def test_divisions_in_loops_are_guarded_on_the_host():
     func = ir.Func("f", (), ("H", "G"), (), (), (), (phase,))
     text = host_sources("m", [unit_of(signature, Compiled(func))], BOTH[:1])["m.cc"]
     assert '  if (G == 0) return call.zero_division("H // G", H, G);\n' in text
+
+
+def test_a_static_dtype_binds_its_variable():
+    (N,) = dims("N")
+    U = kdsl.dtypes("U", f32, kdsl.f64)
+    signature = Signature(
+        "cast",
+        (
+            Parameter("x", "in", f32[N]),
+            Parameter("o", "out", U[N]),
+            Parameter("U", "static", DType, f32, True),
+        ),
+        ("N",),
+        (U,),
+    )
+    units = [
+        Compiled(ir.Func(f"cast_{d}", (), ("N",), (), (), (), ()), None, (("U", d),), ())
+        for d in U.choices
+    ]
+    text = host_sources("m", [unit_of(signature, *units)], BOTH[:1])["m.cc"]
+    want = """
+  kdsl::Input x(call, 0, "x", kdsl::kF32, N);
+  call.dtype(2, "U", U, kdsl::kF32);
+  kdsl::Output o(call, 1, "o", U, N);
+  if (!call.ok()) return -1;
+
+  const kdsl::Kernel* const* kernel;
+  if (U == kdsl::kF32) {
+    kernel = cast_f32_variants;
+  } else if (U == kdsl::kF64) {
+"""
+    assert want in text
+
+
+def test_more_than_8_axes_are_an_error():
+    signature = Signature("f", (Parameter("x", "in", f32[(2,) * 9]),), (), ())
+    func = ir.Func("f", (), (), (), (), (), ())
+    with pytest.raises(KernelTypeError, match="`x` has 9 axes; a tensor has 8 at most"):
+        host_sources("m", [unit_of(signature, Compiled(func))], BOTH[:1])

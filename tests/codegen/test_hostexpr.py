@@ -6,8 +6,8 @@ import pytest
 
 from kdsl.codegen.hostexpr import HostValues, extent_c, extent_divisions, literal_c
 from kdsl.dims import dims
-from kdsl.dtypes import boolean, f32, f64, i64
-from kdsl.errors import InternalError
+from kdsl.dtypes import boolean, f32, f64, i32, i64
+from kdsl.errors import KernelTypeError
 from kdsl.ir import nodes as ir
 from kdsl.ir.types import Type
 
@@ -54,7 +54,11 @@ LETS = (
     ir.Let("neither", FLAG, ir.Ew("not", ("both",))),
     ir.Let("most", INT, ir.Ew("maximum", ("m", "two"))),
     ir.Let("chosen", INT, ir.Ew("where", ("flag", "m", "product"))),
-    ir.Let("root", F32, ir.Ew("exp2", ("scale",))),
+    ir.Let("power", F32, ir.Ew("exp2", ("scale",))),
+    ir.Let("float_rest", F32, ir.Ew("mod", ("scale", "half"))),
+    ir.Let("root", F32, ir.Ew("sqrt", ("ratio",))),
+    ir.Let("small", Type(i32), ir.Cast("m")),
+    ir.Let("line", F32, ir.Ew("fma", ("scale", "half", "wide"))),
 )
 VALUES = HostValues(ir.Func("f", (), ("M", "N"), (), (), LETS, ()), NAMES)
 
@@ -71,6 +75,9 @@ VALUES = HostValues(ir.Func("f", (), ("M", "N"), (), (), LETS, ()), NAMES)
         ("both", "flag && (scale > 0.5f)", "flag & (scale > 0.5)"),
         ("neither", "!(flag && (scale > 0.5f))", "not(flag & (scale > 0.5))"),
         ("most", "(M > 2 ? M : 2)", "maximum(M, 2)"),
+        ("root", "__builtin_sqrtf(scale / static_cast<float>(M))", "sqrt(scale / M)"),
+        ("small", "static_cast<int>(M)", "M"),
+        ("line", "(scale * 0.5f + static_cast<float>(M))", "fma(scale, 0.5, M)"),
         ("chosen", "(flag ? M : ((M + (N - 1)) * 2))", "where(flag, M, (M + (N - 1)) * 2)"),
     ],
 )
@@ -88,9 +95,11 @@ def test_divisions_come_inner_ones_first_and_not_for_numbers():
     assert list(VALUES.divisions("product")) == []
 
 
-def test_an_operation_that_the_host_lacks_is_an_error_with_its_name():
-    with pytest.raises(InternalError, match="`exp2` is not available outside parallel loops"):
-        VALUES.c("root")
+@pytest.mark.parametrize(("value", "fn"), [("power", "exp2"), ("float_rest", "mod")])
+def test_an_operation_that_the_host_lacks_is_an_error_with_its_name(value, fn):
+    with pytest.raises(KernelTypeError) as error:
+        VALUES.c(value)
+    assert error.value.message == f"`{fn}` of f32 is not available outside parallel loops"
 
 
 @pytest.mark.parametrize(

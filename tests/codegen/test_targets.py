@@ -64,6 +64,14 @@ def test_a_modules_own_choice_agrees_with_pythons(unit, machine):
     assert names[unit.unit_variant()] == targets.best_variant().name
 
 
+def test_the_environment_lowers_a_modules_choice(unit, monkeypatch):
+    best = unit.unit_variant()
+    for i, variant in enumerate(targets.variants_of("x86_64")):
+        monkeypatch.setenv("KDSL_VARIANT", variant.name)
+        # What the CPU cannot run is not chosen, whoever asks for it.
+        assert unit.unit_variant() == max(best, i)
+
+
 @pytest.fixture
 def path(monkeypatch, tmp_path):
     """An empty PATH; `path(name)` puts a program there."""

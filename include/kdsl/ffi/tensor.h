@@ -67,7 +67,9 @@ inline KdslTensorObject* new_tensor(const DLTensor& prototype) {
 KDSL_COLD inline KdslTensorObject* new_tvm_ffi_tensor(DLTensor prototype) {
   using Alloc = int(DLTensor*, TVMFFIObjectHandle*);
   using MoveError = void(TVMFFIObjectHandle*);
-  auto* alloc = find_in_tvm_ffi<Alloc>("TVMFFIEnvTensorAlloc");
+  // Found once, it stays: that library cannot be unloaded.
+  static Alloc* alloc = nullptr;
+  if (!alloc) alloc = find_in_tvm_ffi<Alloc>("TVMFFIEnvTensorAlloc");
   if (!alloc) return nullptr;
   TVMFFIObjectHandle made = nullptr;
   if (alloc(&prototype, &made) == 0) return static_cast<KdslTensorObject*>(made);

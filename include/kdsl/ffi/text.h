@@ -7,6 +7,8 @@
 #define KDSL_COLD __attribute__((cold, noinline))
 // Shared by all functions of a module: compiled once, and a call costs nothing next to its work.
 #define KDSL_NOINLINE __attribute__((noinline))
+// A part of every call, also where the compiler is asked to be quick.
+#define KDSL_INLINE __attribute__((always_inline)) inline
 
 namespace kdsl {
 

@@ -22,7 +22,7 @@ class View {
 
   /// Hand address and strides (in elements) to a kernel's arguments.
   template <class Pointer, int N>
-  void pass(Pointer& data, i64 (&strides)[N]) const {
+  KDSL_INLINE void pass(Pointer& data, i64 (&strides)[N]) const {
     data = data_;
     for (int i = 0; i < N; ++i) strides[i] = strides_[i];
   }
@@ -57,7 +57,7 @@ class View {
   friend class Call;
 
   /// Find the tensor in the argument, check it, bind dims and dtype.
-  void bind(const TVMFFIAny& arg) {
+  KDSL_INLINE void bind(const TVMFFIAny& arg) {
     const DLTensor* tensor = tensor_of(arg);
     if (!tensor) return bind_omitted(arg);
     given_ = true;
@@ -79,7 +79,7 @@ class View {
     if (elements != 0) check_memory(elements);
   }
 
-  bool accept(DLDataType dtype) {
+  KDSL_INLINE bool accept(DLDataType dtype) {
     TypeVar* variable = type_.variable;
     if (!variable) return dtype == type_.dtype;
     if (variable->bound) return dtype == variable->value;
@@ -89,7 +89,7 @@ class View {
     return true;
   }
 
-  bool accept(const Extent& extent, i64 size) {
+  KDSL_INLINE bool accept(const Extent& extent, i64 size) {
     if (!extent.dim) return size == extent.number;
     if (extent.dim->is_bound()) return size == extent.dim->value;
     extent.dim->value = size;
@@ -97,7 +97,7 @@ class View {
     return true;
   }
 
-  void check_memory(i64 elements) {
+  KDSL_INLINE void check_memory(i64 elements) {
     const auto address = reinterpret_cast<uintptr_t>(data_);
     const auto size = static_cast<uintptr_t>(element_bytes());
     if (address == 0) return bad_memory("the data pointer is null");
@@ -161,7 +161,7 @@ class View {
     for (int i = 0; i < variable->count; ++i) text << (i ? ", " : "") << variable->choices[i];
   }
 
-  static const DLTensor* tensor_of(const TVMFFIAny& arg) {
+  KDSL_INLINE static const DLTensor* tensor_of(const TVMFFIAny& arg) {
     switch (arg.type_index) {
       case kTVMFFIDLTensorPtr:
         return static_cast<const DLTensor*>(arg.v_ptr);
@@ -177,13 +177,15 @@ class View {
     }
   }
 
-  static bool is_host_memory(DLDevice device) {
+  KDSL_INLINE static bool is_host_memory(DLDevice device) {
     return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
            device.device_type == kDLROCMHost || device.device_type == kDLCUDAManaged;
   }
 
-  DLDataType dtype() const { return type_.variable ? type_.variable->value : type_.dtype; }
-  i64 element_bytes() const { return dtype().bits / 8; }
+  KDSL_INLINE DLDataType dtype() const {
+    return type_.variable ? type_.variable->value : type_.dtype;
+  }
+  KDSL_INLINE i64 element_bytes() const { return dtype().bits / 8; }
 
   Region region() const {
     Region region;
