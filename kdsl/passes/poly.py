@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,13 +15,13 @@ class Poly:
     terms: tuple[tuple[Monomial, int], ...]
 
     def __add__(self, other: Poly | int) -> Poly:
-        sums = Counter(dict(self.terms))
+        sums = dict(self.terms)
         for monomial, factor in _poly(other).terms:
-            sums[monomial] += factor
+            sums[monomial] = sums.get(monomial, 0) + factor
         return _of(sums)
 
     def __neg__(self) -> Poly:
-        return self * -1
+        return Poly(tuple((m, -factor) for m, factor in self.terms))
 
     def __sub__(self, other: Poly | int) -> Poly:
         return self + -_poly(other)
@@ -31,10 +30,11 @@ class Poly:
         return _poly(other) - self
 
     def __mul__(self, other: Poly | int) -> Poly:
-        sums: Counter[Monomial] = Counter()
+        sums: dict[Monomial, int] = {}
         for a, x in self.terms:
             for b, y in _poly(other).terms:
-                sums[tuple(sorted(a + b))] += x * y
+                monomial = tuple(sorted(a + b))
+                sums[monomial] = sums.get(monomial, 0) + x * y
         return _of(sums)
 
     @property
@@ -51,16 +51,16 @@ class Poly:
 
     def split(self, atom: str) -> tuple[Poly, Poly] | None:
         """(a, b) with self = a * atom + b, neither of them with the atom; None: not linear."""
-        inside: Counter[Monomial] = Counter()
-        outside: Counter[Monomial] = Counter()
+        inside: dict[Monomial, int] = {}
+        outside: dict[Monomial, int] = {}
         for monomial, factor in self.terms:
             count = monomial.count(atom)
             if count > 1:
                 return None
             if count:
-                inside[tuple(a for a in monomial if a != atom)] += factor
+                inside[tuple(a for a in monomial if a != atom)] = factor
             else:
-                outside[monomial] += factor
+                outside[monomial] = factor
         return _of(inside), _of(outside)
 
     def __str__(self) -> str:
