@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kdsl.dims import Dim, Extent
@@ -50,6 +51,14 @@ class KernelUnit:
     @property
     def origin(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def origins(units: Iterable[KernelUnit]) -> str:
+    """Where kernels stand, a file once: `attention.py:12`, `kernels.py:5,12, more.py:3`."""
+    lines: dict[str, dict[int, None]] = {}
+    for unit in units:
+        lines.setdefault(unit.file, {})[unit.line] = None
+    return ", ".join(f"{file}:{','.join(map(str, rows))}" for file, rows in lines.items())
 
 
 # ---- names and types in C

@@ -9,7 +9,7 @@ from kdsl.codegen.alias import replaceable
 from kdsl.codegen.context import (
     VERSION, Check, CheckGroup, Choice, Compiled, Computed, DTypeRead, Field, HostKernel,
     HostModule, KernelUnit, ScalarRead, SizeVar, TensorRead, TypeVariable, VariantName, c_name,
-    dim_field, dtype_constant, extent_names, scalar_ctype,
+    dim_field, dtype_constant, extent_names, origins, scalar_ctype,
 )  # fmt: skip
 from kdsl.codegen.hostexpr import Division, HostValues, extent_c, extent_divisions, literal_c
 from kdsl.codegen.metadata import metadata_text, scalar_type
@@ -35,7 +35,7 @@ def host_module(
     return HostModule(
         VERSION,
         name,
-        ", ".join(dict.fromkeys(u.origin for u in units)),
+        origins(units),
         tuple(_Host(u).kernel() for u in units),
         tuple(VariantName(v.name, v.level) for v in variants),
     )

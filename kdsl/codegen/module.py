@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdsl.codegen.context import Compiled, KernelUnit
+from kdsl.codegen.context import Compiled, KernelUnit, origins
 from kdsl.codegen.cpu.source import kernel_source
 from kdsl.codegen.host import host_module
 from kdsl.codegen.render import render
@@ -26,10 +26,9 @@ def module_sources(
         InternalError: a plan holds what generated code cannot say.
     """
     plans = [(unit.name, _plan(s)) for unit in kernels for s in unit.specialisations]
-    origin = ", ".join(dict.fromkeys(unit.origin for unit in kernels))
     return {
         **host_sources(name, kernels, variants),
-        f"{name}_cpu.cc": kernel_source(name, origin, plans),
+        f"{name}_cpu.cc": kernel_source(name, origins(kernels), plans),
     }
 
 

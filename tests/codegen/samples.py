@@ -208,12 +208,40 @@ extern const kdsl::Kernel KDSL_NAME(pick_K2) = {pick_phases, 1, pick_scratch};
 """
 
 
+# ---- drop: an output whose size may come out negative, a scalar that a shape has bound before
+
+
+def drop() -> KernelUnit:
+    signature = Signature(
+        "drop",
+        (
+            Parameter("x", "in", T[N]),
+            Parameter("y", "in", T[M]),
+            Parameter("N", "scalar", i64),
+            Parameter("o", "out", T[N - M, 2]),
+            Parameter("T", "static", DType, f32, True),
+        ),
+        ("N", "M"),
+        (T,),
+    )
+    func = _func("drop_f32", signature, f32)
+    return unit(signature, 60, [Compiled(func, None, (("T", f32),))], "")
+
+
+DROP = r"""
+static kdsl::i64 drop_tasks(const void*) { return 0; }
+static void drop_run(const void*, char*, kdsl::i64, kdsl::i64) {}
+static const kdsl::Phase drop_phases[] = {{drop_tasks, nullptr, drop_run}};
+extern const kdsl::Kernel KDSL_NAME(drop_f32) = {drop_phases, 1, nullptr};
+"""
+
+
 # ---- module: all of them
 
 
 def kernels() -> tuple[KernelUnit, ...]:
-    return axpy(), attention(), pick()
+    return axpy(), attention(), pick(), drop()
 
 
 def kernel_text(name: str) -> str:
-    return f'#include "{name}.h"\n{AXPY}{attention_kernels()}{PICK}'
+    return f'#include "{name}.h"\n{AXPY}{attention_kernels()}{PICK}{DROP}'

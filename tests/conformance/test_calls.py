@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
 import pytest
 import torch
 import tvm_ffi
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kdsl.runtime import load_module
 from tests.codegen import samples
@@ -160,6 +163,7 @@ def test_metadata_and_doc_are_there(module, samples_path):
 AXPY = samples.axpy().signature.text
 ATTENTION = samples.attention().signature.text
 PICK = samples.pick().signature.text
+DROP = samples.drop().signature.text
 
 X = rand(5, 7)
 Q, K = rand(1, 4, 8, 64), rand(1, 2, 9, 64)
@@ -238,6 +242,13 @@ ERRORS = [
      "division by zero in N // G: N=6, G=0"),
     ("pick", (P, HALF, COUNT, True, None, 2, 1, 2**31), ValueError,
      "argument 7 `limit`: expected i32, got int 2147483648, which is out of range"),
+    ("drop", (X[0], X[0], 6), ValueError, "argument 2 `N`: expected N=7, got int 6"),
+    ("drop", (X[0], X.reshape(-1), 7), ValueError, "the size N - M is negative: -28"),
+    ("drop", (X[0], X[0], 7, None, torch.bfloat16), TypeError,
+     "argument 4 `T`: expected T=f32, got dtype bf16"),
+    ("drop", (X[0], X[0], 7, None, 1), TypeError, "argument 4 `T`: expected dtype, got int 1"),
+    ("drop", (X[0].bfloat16(), X[0].bfloat16(), 7, None, torch.bfloat16), ValueError,
+     "not compiled for T=bf16; compiled: T=f32"),
 ]  # fmt: skip
 
 
@@ -245,7 +256,7 @@ ERRORS = [
     ("name", "args", "kind", "text"), ERRORS, ids=lambda v: v if isinstance(v, str) else ""
 )
 def test_a_wrong_call_is_an_error_in_full(module, name, args, kind, text):
-    signature = {"axpy": AXPY, "attention": ATTENTION, "pick": PICK}[name]
+    signature = {"axpy": AXPY, "attention": ATTENTION, "pick": PICK, "drop": DROP}[name]
     with pytest.raises(kind) as error:
         getattr(module, name)(*args)
     assert str(error.value) == f"{signature}: {text}"
@@ -256,3 +267,17 @@ def test_a_failed_call_leaves_outputs_and_inouts_alone(module):
     with pytest.raises(ValueError):
         module.pick(P, HALF, count, True, None, 3)
     assert count == 5
+
+
+THINGS = st.sampled_from(
+    [None, True, 0, -1, 7, 2**40, 0.5, float("nan"), "text", "a longer text", b"bytes", X, X.T,
+     X[0], X[:0], X.double(), X.bfloat16(), X[0, 0], Q, K, COUNT, torch.float32, [X], [1, 2], print]
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(["axpy", "attention", "pick", "drop"]), st.lists(THINGS, max_size=10))
+def test_no_arguments_whatever_end_the_process(module, name, args):
+    function = getattr(module, name)
+    with contextlib.suppress(TypeError, ValueError):
+        function(*args)

@@ -14,6 +14,7 @@ WANT = """\
 functions axpy
 attention
 pick
+drop
 error ''
 given 0, type 0, o 0 .. 147453
 omitted 0, type 70, o 0 .. 147453, aligned 1, stride 16384
