@@ -77,7 +77,7 @@ class DimExpr:
             return NotImplemented  # type: ignore[no-any-return]
         x, y = (other, self) if swap else (self, other)
         if bound is not None:
-            return Size(_apply(op, evaluate(x, bound), evaluate(y, bound)))
+            return Size(evaluate(DimOp(op, x, y), bound))
         return DimOp(op, x, y)
 
     def __add__(self, other: object) -> Extent:
@@ -220,7 +220,10 @@ class DimOp(DimExpr):
         return isinstance(other, DimOp) and str(self) == str(other)
 
     def __str__(self) -> str:
-        return f"{_paren(self.a)} {self.op} {_paren(self.b)}"
+        strong = self.op in _PRODUCTS
+        left = f"({self.a})" if strong and _is_sum(self.a) else str(self.a)
+        right = f"({self.b})" if _is_sum(self.b) or (strong and _is_op(self.b)) else str(self.b)
+        return f"{left} {self.op} {right}"
 
     __repr__ = __str__
 
@@ -230,11 +233,19 @@ def dims(names: str) -> tuple[Dim, ...]:
     return tuple(Dim(name) for name in names.replace(",", " ").split())
 
 
+class ZeroDivision(ValueError):
+    """A dim expression that divides by zero; `expression` is the division."""
+
+    def __init__(self, expression: DimOp) -> None:
+        super().__init__(f"division by zero in {expression}")
+        self.expression = expression
+
+
 def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
     """The number that `extent` is when dims have the given sizes.
 
     Raises:
-        ValueError: a division by zero.
+        ZeroDivision: a division by zero, a ValueError.
         KeyError: a dim without a size.
     """
     match extent:
@@ -243,7 +254,10 @@ def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
         case Dim():
             return sizes[extent.name]
         case DimOp():
-            return _apply(extent.op, evaluate(extent.a, sizes), evaluate(extent.b, sizes))
+            a, b = evaluate(extent.a, sizes), evaluate(extent.b, sizes)
+            if b == 0 and extent.op in ("//", "%"):
+                raise ZeroDivision(extent)
+            return _apply(extent.op, a, b)
     raise TypeError(f"evaluate: not an extent: {extent!r}")
 
 
@@ -268,8 +282,6 @@ def binding(sizes: Mapping[str, int]) -> Iterator[None]:
 
 
 def _apply(op: str, a: int, b: int) -> int:
-    if op in ("//", "%") and b == 0:
-        raise ValueError(f"division by zero: {a} {op} {b}")
     match op:
         case "+":
             return a + b
@@ -284,5 +296,12 @@ def _apply(op: str, a: int, b: int) -> int:
     raise TypeError(f"no dim operator {op!r}")
 
 
-def _paren(extent: Extent) -> str:
-    return f"({extent})" if isinstance(extent, DimOp) else str(extent)
+_PRODUCTS = ("*", "//", "%")
+
+
+def _is_op(extent: Extent) -> bool:
+    return isinstance(extent, DimOp)
+
+
+def _is_sum(extent: Extent) -> bool:
+    return isinstance(extent, DimOp) and extent.op not in _PRODUCTS

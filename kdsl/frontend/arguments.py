@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kdsl.dims import Dim, Extent, dim_names, evaluate
 from kdsl.dtypes import DType, DTypeVar, TensorType
 from kdsl.frontend.signature import MISSING, Parameter, Signature
-
-
-class ArrayLike(Protocol):
-    """What is known of a tensor argument."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
+from kdsl.lang.promote import int_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +39,27 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
     """Arguments by parameter name, as Python binds them; None stands for an omitted one.
 
     Raises:
-        TypeError: too many or missing arguments, an unknown or repeated keyword, some Outs given
-            and some not.
+        TypeError: too many or missing arguments, an unknown or repeated keyword.
     """
     text = signature.text
     positional = [p for p in signature if not p.keyword_only]
     if len(args) > len(positional):
-        raise TypeError(
-            f"{text}: expected at most {len(positional)} positional arguments, got {len(args)}"
-        )
+        least = sum(p.kind != "out" and p.default is MISSING for p in positional)
+        most = len(positional)
+        wanted = str(most) if least == most else f"{least} to {most}"
+        plural = "" if most == 1 else "s"
+        raise TypeError(f"{text}: expected {wanted} argument{plural}, got {len(args)}")
     values: dict[str, object] = dict(zip((p.name for p in positional), args, strict=False))
-    names = {p.name for p in signature}
+    names = [p.name for p in signature]
     for name, value in kwargs.items():
         if name not in names:
-            raise TypeError(f"{text}: unexpected keyword argument `{name}`")
+            known = ", ".join(names)
+            raise TypeError(f"{text}: got unknown keyword `{name}`; the parameters are {known}")
         if name in values:
-            raise TypeError(f"{text}: argument `{name}` is given twice")
+            place = names.index(name)
+            raise TypeError(f"{text}: argument {place} `{name}`: got two values for it")
         values[name] = value
-    for i, p in enumerate(signature):
+    for p in signature:
         if values.get(p.name) is not None:
             continue
         if p.default is not MISSING:
@@ -71,15 +67,8 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
         elif p.kind == "out":
             values[p.name] = None
         elif p.name not in values:
-            raise TypeError(f"{text}: argument {i} `{p.name}` is missing")
-    outs = [p for p in signature if p.kind == "out"]
-    given = [p for p in outs if values[p.name] is not None]
-    if given and len(given) < len(outs):
-        omitted = next(p for p in outs if p not in given)
-        raise TypeError(
-            f"{text}: argument {_position(signature, omitted)} `{omitted.name}`: "
-            "Outs are all given or all omitted"
-        )
+            expected = str(p.type) if not isinstance(p.type, type) else p.type.__name__
+            raise TypeError(_wrong(signature, p, expected, "nothing"))
     return values
 
 
@@ -90,7 +79,7 @@ def check(signature: Signature, values: Mapping[str, object], facts: Mapping[str
         facts: of each argument that is a tensor.
 
     Raises:
-        TypeError: an argument of another kind, dtype or rank.
+        TypeError: an argument of another kind, dtype or rank; some Outs given and some not.
         ValueError: a size that does not fit.
     """
     bound = Bound(dict(values), {}, {})
@@ -105,9 +94,15 @@ def check(signature: Signature, values: Mapping[str, object], facts: Mapping[str
     for p in signature:
         if p.is_tensor:
             _expressions(signature, p, facts.get(p.name), bound)
-    for p in signature.of_kind("out"):
-        if values[p.name] is not None:
-            _tensor(signature, p, values[p.name], facts.get(p.name), bound)
+    outs = signature.of_kind("out")
+    given = [p for p in outs if values[p.name] is not None]
+    for p in outs if given else ():
+        if values[p.name] is None:
+            expected = expected_type(p.tensor, bound)
+            raise TypeError(
+                _wrong(signature, p, expected, "None; outputs are given all or omitted all")
+            )
+        _tensor(signature, p, values[p.name], facts.get(p.name), bound)
     for p in signature:
         if p.kind == "scalar" and isinstance(p.type, DTypeVar) and p.type.name in bound.dtypes:
             _number(signature, p, values[p.name], bound.dtypes[p.type.name])
@@ -227,9 +222,11 @@ def _static(signature: Signature, p: Parameter, value: object, bound: Bound) -> 
 def _size(signature: Signature, p: Parameter, value: int, bound: Bound) -> None:
     if p.name not in signature.dims:
         return
+    if value < 0:
+        raise ValueError(_wrong(signature, p, "a size", shown(value)))
     known = bound.sizes.setdefault(p.name, value)
     if known != value:
-        raise ValueError(_wrong(signature, p, f"{p.name}={known}", f"{value}"))
+        raise ValueError(_wrong(signature, p, f"{p.name}={known}", shown(value)))
 
 
 def _scalar(signature: Signature, p: Parameter, value: object, bound: Bound) -> None:
@@ -252,9 +249,8 @@ def _number(signature: Signature, p: Parameter, value: object, dtype: DType) -> 
     if not isinstance(value, fits) or (is_flag and dtype.kind != "bool"):
         raise TypeError(_wrong(signature, p, dtype.name, shown(value)))
     if dtype.is_int:
-        low, high = (0, 2**dtype.bits - 1) if dtype.kind == "uint" else (
-            -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-        )  # fmt: skip
         assert isinstance(value, int)
+        low, high = int_range(dtype)
         if not low <= value <= high:
-            raise ValueError(_wrong(signature, p, f"{dtype} in [{low}, {high}]", shown(value)))
+            got = f"{shown(value)}, which is out of range"
+            raise ValueError(_wrong(signature, p, dtype.name, got))

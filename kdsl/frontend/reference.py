@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from kdsl.dims import ZeroDivision, dim_names
 from kdsl.dtypes import DType
-from kdsl.frontend.arguments import Bound, Facts, bind, check, output_type
+from kdsl.frontend.arguments import Bound, Facts, bind, check, expected_type, output_type
 from kdsl.frontend.signature import Parameter
 from kdsl.frontend.source import KernelSource
 from kdsl.lang.arrays import as_array, kdsl_dtype
@@ -54,7 +55,9 @@ def reference(
         try:
             source.function(*positional, **named)
         except RequirementError as err:
-            raise ValueError(_requirement(source, err)) from None
+            raise ValueError(_requirement(source, err, bound)) from None
+        except ZeroDivision as err:
+            raise ValueError(_zero_division(source, err, bound)) from None
     for p in made:
         _check_size(source, p, bound)
     results = [passed[p.name].array for p in made]
@@ -74,9 +77,10 @@ def _check_writable(source: KernelSource, bound: Bound) -> None:
         value = bound.values[p.name]
         if p.kind in ("out", "inout") and isinstance(value, np.ndarray):
             if not value.flags.writeable:
+                expected = expected_type(p.tensor, bound)
                 raise ValueError(
-                    f"{source.signature.text}: argument {i} `{p.name}`: "
-                    "expected a writable array, got a read-only one"
+                    f"{source.signature.text}: argument {i} `{p.name}`: expected {expected} "
+                    f"that may be written, got read-only {_facts(value)}"
                 )
 
 
@@ -108,16 +112,34 @@ def _check_size(source: KernelSource, p: Parameter, bound: Bound) -> None:
             )
 
 
-def _requirement(source: KernelSource, err: RequirementError) -> str:
-    """`attention(...): requires scale > 0`, the text from where the run stood."""
-    text = f"condition {err.position + 1} of `require`"
+def _requirement(source: KernelSource, err: RequirementError, bound: Bound) -> str:
+    """`attention(...): require scale > 0 failed: scale=-1.0`, found from where the run stood."""
     line = _line_of(source.function, err)
     for node in ast.walk(source.node):
         if not isinstance(node, ast.Call) or _name(node.func) != "require":
             continue
         if _code_line(source, node.lineno) <= line <= _code_line(source, node.end_lineno or 0):
-            text = source.text.segment(node.args[err.position])
-    return f"{source.signature.text}: requires {text}"
+            condition = node.args[err.position]
+            text = f"require {source.text.segment(condition)} failed"
+            return f"{source.signature.text}: {text}{_values(source, condition, bound)}"
+    return f"{source.signature.text}: condition {err.position + 1} of `require` failed"
+
+
+def _zero_division(source: KernelSource, err: ZeroDivision, bound: Bound) -> str:
+    """`attention(...): division by zero in H % G: H=4, G=0`, of host code and dims."""
+    sizes = ", ".join(f"{n}={bound.sizes[n]}" for n in dict.fromkeys(dim_names(err.expression)))
+    return f"{source.signature.text}: division by zero in {err.expression}: {sizes}"
+
+
+def _values(source: KernelSource, node: ast.expr, bound: Bound) -> str:
+    """`: H=4, scale=-1.0` for the dims and scalar parameters in a condition."""
+    names = dict.fromkeys(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    found = []
+    for name in names:
+        value = bound.sizes.get(name, bound.values.get(name))
+        if isinstance(value, (bool, int, float)):
+            found.append(f"{name}={value}")
+    return f": {', '.join(found)}" if found else ""
 
 
 def _line_of(function: FunctionType, err: BaseException) -> int:

@@ -217,4 +217,4 @@ def test_extents_read_as_python_reads_them():
     (x,) = parse(text).params
     n, m = Dim("N"), Dim("M")
     assert x.type.shape == (n - m // 2 * 3, n - 1 - m)
-    assert "x: f32[N - ((M // 2) * 3), (N - 1) - M]" in show(parse(text))
+    assert "x: f32[N - M // 2 * 3, N - 1 - M]" in show(parse(text))
