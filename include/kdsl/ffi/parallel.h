@@ -18,13 +18,18 @@ class Gomp {
   static const Gomp& get() {
     // Libraries come while a process runs; a new look costs what dlsym costs, the counter little.
     const uint64_t now = libraries_loaded();
-    if (__atomic_exchange_n(&found_.seen_, now, __ATOMIC_RELAXED) != now) found_.look();
+    if (__atomic_load_n(&found_.seen_, __ATOMIC_ACQUIRE) != now) found_.look(now);
     return found_;
   }
   /// The function that starts a parallel region; null without libgomp and in a child of fork.
-  Parallel* parallel() const { return kdsl_getpid() == home_ ? parallel_ : nullptr; }
+  Parallel* parallel() const {
+    return kdsl_getpid() == home_ ? __atomic_load_n(&parallel_, __ATOMIC_RELAXED) : nullptr;
+  }
   /// What omp_set_num_threads, and so torch.set_num_threads, has set; 0 without libgomp.
-  int threads() const { return max_threads_ ? max_threads_() : 0; }
+  int threads() const {
+    MaxThreads* ask = __atomic_load_n(&max_threads_, __ATOMIC_RELAXED);
+    return ask ? ask() : 0;
+  }
 
  private:
   struct PhdrInfo {
@@ -37,14 +42,16 @@ class Gomp {
 
   static uint64_t libraries_loaded();
 
-  KDSL_COLD void look() {
+  KDSL_COLD void look(uint64_t now) {
     void* library = nullptr;
     auto* parallel = find_symbol<Parallel>("GOMP_parallel");
     if (!parallel && (library = loaded_library("libgomp.so.1"))) {
       parallel = find_symbol<Parallel>("GOMP_parallel", library);
     }
-    max_threads_ = find_symbol<MaxThreads>("omp_get_max_threads", library);
-    parallel_ = max_threads_ ? parallel : nullptr;
+    auto* threads = find_symbol<MaxThreads>("omp_get_max_threads", library);
+    __atomic_store_n(&max_threads_, threads, __ATOMIC_RELAXED);
+    __atomic_store_n(&parallel_, threads ? parallel : nullptr, __ATOMIC_RELAXED);
+    __atomic_store_n(&seen_, now, __ATOMIC_RELEASE);
   }
 
   static Gomp found_;
@@ -92,13 +99,18 @@ inline int usable_cpus() {
 
 /// How many threads a call is to use: KDSL_NUM_THREADS, else OpenMP's number, else all CPUs.
 KDSL_NOINLINE inline int thread_count(const Gomp& gomp) {
-  // Plain variables: a guarded static would need the C++ library. A race computes the same twice.
-  static int asked = -1, cpus = 0;
-  if (asked < 0) asked = number_in_environment("KDSL_NUM_THREADS");
-  if (cpus == 0) cpus = usable_cpus();
-  if (asked > 0) return asked;
+  // A guarded static would need the C++ library. Two threads may compute the same here.
+  static int known = 0;
+  int threads = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (threads == 0) {
+    const int asked = number_in_environment("KDSL_NUM_THREADS");
+    // Negative: what the environment asks for goes before what OpenMP does.
+    threads = asked > 0 ? -asked : usable_cpus();
+    __atomic_store_n(&known, threads, __ATOMIC_RELAXED);
+  }
+  if (threads < 0) return -threads;
   const int openmp = gomp.threads();
-  return openmp > 0 ? openmp : cpus;
+  return openmp > 0 ? openmp : threads;
 }
 
 /// Nanoseconds of a clock that only goes forward.

@@ -68,8 +68,12 @@ KDSL_COLD inline KdslTensorObject* new_tvm_ffi_tensor(DLTensor prototype) {
   using Alloc = int(DLTensor*, TVMFFIObjectHandle*);
   using MoveError = void(TVMFFIObjectHandle*);
   // Found once, it stays: that library cannot be unloaded.
-  static Alloc* alloc = nullptr;
-  if (!alloc) alloc = find_in_tvm_ffi<Alloc>("TVMFFIEnvTensorAlloc");
+  static Alloc* found = nullptr;
+  Alloc* alloc = __atomic_load_n(&found, __ATOMIC_RELAXED);
+  if (!alloc) {
+    alloc = find_in_tvm_ffi<Alloc>("TVMFFIEnvTensorAlloc");
+    __atomic_store_n(&found, alloc, __ATOMIC_RELAXED);
+  }
   if (!alloc) return nullptr;
   TVMFFIObjectHandle made = nullptr;
   if (alloc(&prototype, &made) == 0) return static_cast<KdslTensorObject*>(made);
