@@ -80,7 +80,7 @@ def _constant(ctx: Context, fn: str, values: list[Any], span: Span) -> object:
         return constant_maths(fn, values)
     except ZeroDivisionError as err:
         raise ctx.type_error("division by zero", span) from err
-    except (TypeError, OverflowError) as err:
+    except (TypeError, ValueError, OverflowError) as err:
         raise ctx.type_error(f"this cannot be computed: {err}", span) from err
 
 

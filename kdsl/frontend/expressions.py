@@ -463,7 +463,7 @@ _RULES: dict[type[ast.AST], Rule] = {
     ast.Call: _call,
 }
 
-_GENERAL_HELP = "docs/language.md lists the Python that kernels may use"
+_GENERAL_HELP = "a kernel is made of numbers, tiles, assignments, `if`, `for` and calls"
 _NO_LISTS = "use a tuple, or a tile"
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.List: ("a list", _NO_LISTS),

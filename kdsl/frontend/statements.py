@@ -417,7 +417,7 @@ _RULES: dict[type[ast.AST], Rule] = {
     ast.Assert: _assert,
 }
 
-_GENERAL_HELP = "docs/language.md lists the Python that kernels may use"
+_GENERAL_HELP = "a kernel is made of numbers, tiles, assignments, `if`, `for` and calls"
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.AnnAssign: ("an annotated assignment", "leave the annotation out; convert with .astype"),
     ast.While: ("`while`", "loop with `for i in range(...)` and a condition inside"),

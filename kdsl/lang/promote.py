@@ -191,8 +191,10 @@ def check_literal(number: bool | int | float, dtype: DType) -> None:
     """A Python number must be one of the dtype it becomes.
 
     Raises:
-        PromotionError: an integer outside the range of an integer dtype.
+        PromotionError: an integer outside the range of an integer dtype, or beyond all floats.
     """
+    if dtype.is_float and isinstance(number, int) and abs(number) >= 2**1024:
+        raise PromotionError(f"an integer of {number.bit_length()} bits is no {dtype}")
     if dtype.is_int and isinstance(number, int):
         low, high = int_range(dtype)
         if not low <= number <= high:
