@@ -68,6 +68,9 @@ def spell(fn: str, args: list[str], dtype: DType, *, vector: bool) -> str:
     if fn == "not":
         flip = "!" if dtype is boolean and not vector else "~"
         return f"({flip}{args[0]})"
+    if fn in ("maximum", "minimum") and dtype.is_int and not vector:
+        # A literal or a sum of narrow integers is an int in C++, which would not deduce T alike.
+        return f"{fn}<{compute_type(dtype)}>({', '.join(map(bare, args))})"
     if fn in _CALLS:
         return f"{fn}({', '.join(map(bare, args))})"
     raise InternalError(f"spell: the CPU has no `{fn}`")
