@@ -15,6 +15,7 @@ from kdsl.dims import Dim
 from kdsl.driver import LARGEST_FIXED, Compiler, Specialisation
 from kdsl.dtypes import DTYPES, DType, TensorType
 from kdsl.errors import KernelError
+from kdsl.frontend.arguments import Facts, bind, check
 from kdsl.frontend.signature import MISSING, Parameter, Signature
 from kdsl.runtime import Function
 from kdsl.watch import Watch
@@ -149,6 +150,18 @@ class Sized:
         return self.choice
 
 
+def _shaped(value: object) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def _facts(value: object) -> Facts:
+    try:
+        dtype: DType | str = dtype_of(value)
+    except Unbound:
+        dtype = str(getattr(value, "dtype", None))
+    return Facts(dtype, tuple(getattr(value, "shape", ())))
+
+
 def _integers(sizes: tuple[object, ...]) -> tuple[int, ...]:
     return tuple([operator.index(size) for size in sizes])  # type: ignore[arg-type]
 
@@ -208,13 +221,26 @@ class Dispatch:
         """The function for arguments that come for the first time, or that fit none."""
         spec = self.specialisation(args, kwargs)
         if spec is None:
-            # A wrong call: the checks of any compiled function say what is wrong with it.
-            return self._compiler.any_function()
+            return self._judge(args, kwargs)
         function = self._compiler.function(spec)
         bound = self._slots.positional(args, kwargs)
         sized = self._known.setdefault(self._slots.key(bound), self._sized(spec.general()))
         sized.functions[sized.sizes(bound)] = function
         return function
+
+    def _judge(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:
+        """A function whose checks say what is wrong with a call that fits no specialisation.
+
+        Any compiled one does. Where nothing can be compiled without a hint from the caller (a
+        static without default), the checks of the reference run speak instead.
+        """
+        try:
+            return self._compiler.any_function()
+        except ValueError:
+            signature = self._compiler.source.signature
+            values = bind(signature, args, kwargs)
+            check(signature, values, {name: _facts(v) for name, v in values.items() if _shaped(v)})
+            raise
 
     def _sized(self, choice: Specialisation) -> Sized:
         dims = self._compiler.fixed_dims(choice)

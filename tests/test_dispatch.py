@@ -158,3 +158,29 @@ def test_a_captured_list_is_looked_into_at_every_call():
     table[0] += 1
     dispatch((X,), {})
     assert compiler.compiled.count("forgotten") == 1
+
+
+def powered(x: f32[M], o: Out[f32[M]], *, power: Static[int]):
+    for m in kdsl.parallel(M):
+        o[m] = x[m] ** power
+
+
+def test_a_wrong_call_of_a_kernel_that_has_no_default_is_told_without_compiling():
+    compiler = Compiler(powered, fixed=())
+
+    def any_function():
+        raise ValueError("no default")
+
+    compiler.any_function = any_function
+    dispatch = Dispatch(compiler)
+    text = "powered(x: f32[M], o: Out[f32[M]], *, power: int): argument "
+    with pytest.raises(TypeError) as caught:
+        dispatch((X[0],), {})
+    assert str(caught.value) == text + "2 `power`: expected int, got nothing"
+    with pytest.raises(TypeError) as caught:
+        dispatch((X,), {"power": "two"})
+    assert str(caught.value) == text + "0 `x`: expected f32[M], got f32[2, 8]"
+    with pytest.raises(TypeError) as caught:
+        dispatch((X[0],), {"power": "two"})
+    assert str(caught.value) == text + "2 `power`: expected int, got str"
+    assert compiler.compiled == []
