@@ -264,9 +264,9 @@ _LOOPS: dict[object, str] = {
     builtins.range: "it is what a `for` statement walks",
 }
 
-_AT_COMPILE_TIME = frozenset(
-    {builtins.round, builtins.pow, builtins.sum, builtins.tuple, builtins.isinstance}
-)
+_AT_COMPILE_TIME = (
+    builtins.round, builtins.pow, builtins.sum, builtins.tuple, builtins.isinstance,
+)  # fmt: skip
 
 
 # ---- Python functions at compile time
@@ -275,7 +275,9 @@ _AT_COMPILE_TIME = frozenset(
 def _python(ctx: Context, function: object, arguments: Arguments, name: str) -> object:
     """A function of Python's own, on numbers that are known."""
     values = [o.value for o in (*arguments.positional, *arguments.named.values())]
-    known = getattr(function, "__module__", None) == "math" or function in _AT_COMPILE_TIME
+    known = getattr(function, "__module__", None) == "math" or any(
+        function is f for f in _AT_COMPILE_TIME
+    )
     operands = [*arguments.positional, *arguments.named.values()]
     if not known:
         raise _not_callable(ctx, function, arguments, name)

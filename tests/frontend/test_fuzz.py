@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import linecache
 import random
 import signal
 import textwrap
@@ -99,6 +100,7 @@ def build(function, source):
     namespace = dict(function.__globals__)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        linecache.cache["<changed>"] = (1, None, source.splitlines(keepends=True), "<changed>")
         try:
             exec(compile(source, "<changed>", "exec", dont_inherit=True), namespace)
         except (SyntaxError, NameError, TypeError, ValueError):

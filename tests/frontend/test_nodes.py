@@ -148,13 +148,13 @@ def test_lowered_or_refused_at_a_place(line):
             k = define(text)
         except SyntaxError:
             return
-    refused = None
-    try:
-        func = lower(capture(k, source=text), {}, {})
-    except KernelError as err:
-        refused = err
-    else:
-        verify(func)
+        refused = None
+        try:
+            func = lower(capture(k, source=text), {}, {})
+        except KernelError as err:
+            refused = err
+        else:
+            verify(func)
     if refused is not None:
         assert refused.span.line > 0
         assert refused.span.text in text
