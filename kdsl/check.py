@@ -104,7 +104,9 @@ def _output(name: str, got: np.ndarray, want: np.ndarray, dtype: DType) -> Outpu
         finite = np.isfinite(w)
         same = (g == w) | (np.isnan(g) & np.isnan(w))
         # Both infinite or both NaN is no difference; one of them is an infinite one.
-        error = np.where(same, 0.0, np.where(finite & np.isfinite(g), np.abs(g - w), np.inf))
+        both = finite & np.isfinite(g)
+        error = np.where(same, 0.0, np.inf)
+        error[both] = np.abs(g[both] - w[both])
         typical = float(np.abs(w[finite]).mean()) if finite.any() else 0.0
         bound = TOLERANCE[dtype.name] * (np.where(finite, np.abs(w), 0.0) + typical)
     else:
