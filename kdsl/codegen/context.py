@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kdsl.dims import Dim, Extent
 from kdsl.dtypes import DType, DTypeVar, TensorType
-from kdsl.frontend.signature import Parameter, Signature
+from kdsl.frontend.signature import Signature
 from kdsl.ir.nodes import Func
 from kdsl.passes.cpu.plan import Plan
 
@@ -276,6 +276,3 @@ class HostModule:
     origin: str
     kernels: tuple[HostKernel, ...]
     variants: tuple[VariantName, ...]
-
-
-__all__ = ["Compiled", "KernelUnit", "Parameter", "Signature", "c_name", "dim_field"]

@@ -233,3 +233,5 @@ KDSL_STATIC_ASSERT(sizeof(TVMFFIAny) == 16, "ABI: TVMFFIAny is 16 bytes");
 KDSL_STATIC_ASSERT(sizeof(KdslTensorObject) == 72, "ABI: a Tensor is 72 bytes");
 KDSL_STATIC_ASSERT(sizeof(KdslArrayObject) == 56, "ABI: an Array is 56 bytes");
 KDSL_STATIC_ASSERT(sizeof(KdslErrorObject) == 96, "ABI: an Error is 96 bytes");
+#undef KDSL_FROZEN
+#undef KDSL_STATIC_ASSERT

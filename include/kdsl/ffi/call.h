@@ -37,16 +37,13 @@ class Call : public ArgReader {
     if (!ok()) return false;
     const View* given = nullptr;
     const View* omitted = nullptr;
-    DLDevice device = {kDLCPU, 0};
     for (View* view = views_; view; view = view->next_) {
       if (view->role_ == View::kOutput) (view->given_ ? given : omitted) = view;
-      if (view->given_) device = view->device_;
       if (view->role_ != View::kInput && view->given_ && !is_separate(*view)) return false;
     }
     if (given && omitted) return half_omitted(*omitted);
     for (View* view = views_; view; view = view->next_) {
-      if (!view->given_ ? !make(*view, device) : rows_have_gaps(*view) && !close_gaps(*view))
-        return false;
+      if (!view->given_ ? !make(*view) : rows_have_gaps(*view) && !close_gaps(*view)) return false;
     }
     return true;
   }
@@ -141,8 +138,9 @@ class Call : public ArgReader {
     return fail("MemoryError", text << signature() << ": no memory for temporary values");
   }
 
-  KDSL_NOINLINE bool make(View& view, DLDevice device) {
-    DLTensor prototype = {nullptr, device, view.ndim_, view.dtype(), view.sizes_, nullptr, 0};
+  KDSL_NOINLINE bool make(View& view) {
+    // Of the CPU also where an input is pinned memory of a GPU.
+    DLTensor prototype = {nullptr, {kDLCPU, 0}, view.ndim_, view.dtype(), view.sizes_, nullptr, 0};
     KdslTensorObject* made = made_count_ < kMaxOutputs ? allocate(prototype) : nullptr;
     if (!made) return failed() == 0;
     made_[made_count_++] = made;

@@ -41,6 +41,9 @@ int kdsl_sched_getaffinity(int pid, size_t size, void* mask) __asm__("sched_geta
 long kdsl_syscall(long number, ...) __asm__("syscall");
 }
 
+#undef KDSL_PINNED
+#undef KDSL_OLDEST_GLIBC
+
 namespace kdsl {
 
 /// A function of another library in this process, or null. `handle` null: every global one.

@@ -125,7 +125,7 @@ inline i64 clock_now() {
 /// stopped. Waking threads that have gone to sleep takes far longer than a small call.
 KDSL_NOINLINE inline i64 begin_alone(i64 tasks, void (*body)(void* ctx, int64_t begin, int64_t end),
                                      void* ctx) {
-  constexpr i64 kWorthIt = 30000, kLongEnough = 2000;  // ns
+  constexpr i64 kWorthIt = 50000, kLongEnough = 2000;  // ns
   const i64 start = clock_now();
   for (i64 done = 0, step = 1;; step *= 2) {
     body(ctx, done, done + step < tasks ? done + step : tasks);

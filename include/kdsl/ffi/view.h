@@ -62,8 +62,7 @@ class View {
     if (!tensor) return bind_omitted(arg);
     given_ = true;
     if (tensor->ndim != ndim_ || !accept(tensor->dtype)) return mismatch("TypeError");
-    device_ = tensor->device;
-    if (!is_host_memory(device_)) return mismatch("ValueError");
+    if (!is_host_memory(tensor->device)) return mismatch("ValueError");
     data_ = static_cast<char*>(tensor->data) + tensor->byte_offset;
     i64 elements = 1;
     for (int i = ndim_ - 1; i >= 0; --i) {
@@ -211,7 +210,6 @@ class View {
   bool has_gaps_ = false;
   /// Inputs that may be the very memory of this output: bit i for argument i.
   uint64_t replaces_ = 0;
-  DLDevice device_ = {kDLCPU, 0};
   char* data_ = nullptr;
   /// The memory it lies in; nothing for a tensor without elements.
   uintptr_t first_byte_ = 0;
