@@ -27,6 +27,7 @@ class Module:
     def __init__(self, library: Library, path: str, names: tuple[str, ...]) -> None:
         self._library = library
         self._names = names
+        self._functions: dict[str, Function] = {}
         self.path = path
 
     def __getitem__(self, name: str) -> Function:
@@ -35,7 +36,7 @@ class Module:
         Raises:
             KeyError: the module has none.
         """
-        function = self._library.function(name)
+        function = self._find(name)
         if function is None:
             raise KeyError(self._missing(name))
         return function
@@ -43,7 +44,7 @@ class Module:
     def __getattr__(self, name: str) -> Function:
         if name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        function = self._library.function(name)
+        function = self._find(name)
         if function is None:
             raise AttributeError(self._missing(name))
         self.__dict__[name] = function  # the next look-up never comes here
@@ -66,6 +67,12 @@ class Module:
 
     def __reduce__(self) -> tuple[object, ...]:
         return load_module, (self.path,)
+
+    def _find(self, name: str) -> Function | None:
+        function = self._functions.get(name) or self._library.function(name)
+        if function is not None:
+            self._functions[name] = function
+        return function
 
     def _missing(self, name: str) -> str:
         from difflib import get_close_matches  # slow to import, and only for this text

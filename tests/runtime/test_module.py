@@ -31,7 +31,8 @@ def test_a_module_lists_its_functions(hand: Module, hand_path: Path) -> None:
 def test_a_function_is_an_attribute_and_an_item(hand: Module) -> None:
     assert isinstance(hand.nop, Function)
     assert hand.nop is hand.nop
-    assert hand["nop"].__name__ == "nop"
+    assert hand["nop"] is hand.nop
+    assert hand.nop.__name__ == "nop"
 
 
 def test_a_missing_function_is_an_error_with_a_guess(hand: Module) -> None:

@@ -215,12 +215,14 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {
-    "kdsl.runtime.Function", sizeof(Function), 0,
-    Py_TPFLAGS_DEFAULT | RT_TPFLAGS_HAVE_VECTORCALL | RT_TPFLAGS_IMMUTABLETYPE, slots};
+static PyType_Spec spec = {"kdsl.runtime.Function", sizeof(Function), 0,
+                           Py_TPFLAGS_DEFAULT | RT_TPFLAGS_HAVE_VECTORCALL |
+                               RT_TPFLAGS_IMMUTABLETYPE | RT_TPFLAGS_DISALLOW_INSTANTIATION,
+                           slots};
 
 int rt_function_init(PyObject* module) {
-  rt_function_type = (PyTypeObject*)PyType_FromSpec(&spec);
+  // A second import in one process gets the same types: objects of the first one live on.
+  if (!rt_function_type) rt_function_type = (PyTypeObject*)PyType_FromSpec(&spec);
   if (!rt_function_type) return -1;
   return PyObject_SetAttrString(module, "Function", (PyObject*)rt_function_type);
 }

@@ -12,6 +12,10 @@ static PyMethodDef methods[] = {
 };
 
 static int fill(PyObject* module) {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError, "kdsl.runtime works in the main interpreter only");
+    return -1;
+  }
   if (rt_function_init(module)) return -1;
   if (rt_tensor_init(module)) return -1;
   return rt_library_init(module);

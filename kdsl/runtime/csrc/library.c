@@ -106,7 +106,8 @@ static PyType_Spec spec = {"kdsl.runtime._core.Library", sizeof(Library), 0, Py_
                            slots};
 
 int rt_library_init(PyObject* module) {
-  library_type = (PyTypeObject*)PyType_FromSpec(&spec);
+  // A second import in one process gets the same types: objects of the first one live on.
+  if (!library_type) library_type = (PyTypeObject*)PyType_FromSpec(&spec);
   if (!library_type) return -1;
   return PyObject_SetAttrString(module, "Library", (PyObject*)library_type);
 }

@@ -9,6 +9,7 @@ typedef PyObject* (*RtVectorcall)(PyObject* callable, PyObject* const* args, siz
                                   PyObject* kwnames);
 #define RT_TPFLAGS_HAVE_VECTORCALL (1ul << 11)
 #define RT_TPFLAGS_IMMUTABLETYPE (1ul << 8)
+#define RT_TPFLAGS_DISALLOW_INSTANTIATION (1ul << 7)
 #define RT_VECTORCALL_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
 PyObject* PyVectorcall_Call(PyObject* callable, PyObject* args, PyObject* kwargs);
 

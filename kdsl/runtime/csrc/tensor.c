@@ -118,8 +118,7 @@ PyObject* rt_tensor_capsule(TVMFFIObject* object, int versioned) {
 
 static PyObject* to_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   static char* names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-  PyObject *none = NULL, *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-  (void)none;
+  PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO", names, &stream, &version, &device,
                                    &copy)) {
     return NULL;
@@ -140,7 +139,21 @@ static PyObject* dlpack_device(PyObject* self, PyObject* unused) {
   return Py_BuildValue("(ii)", (int)device.device_type, device.device_id);
 }
 
+static PyObject* to_array(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static char* names[] = {"dtype", "copy", NULL};
+  PyObject *dtype = Py_None, *copy = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O", names, &dtype, &copy)) return NULL;
+  rt_incref(((Tensor*)self)->object);
+  PyObject* array = rt_to_numpy(((Tensor*)self)->object);
+  if (!array || dtype == Py_None) return array;
+  PyObject* cast = PyObject_CallMethod(array, "astype", "O", dtype);
+  Py_DECREF(array);
+  return cast;
+}
+
 static PyMethodDef methods[] = {
+    {"__array__", (PyCFunction)(void (*)(void))to_array, METH_VARARGS | METH_KEYWORDS,
+     "__array__(dtype=None, *, copy=None)\n--\n\nA NumPy array over the same memory."},
     {"__dlpack__", (PyCFunction)(void (*)(void))to_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A DLPack capsule that shares the memory."},
@@ -247,10 +260,12 @@ static PyType_Slot slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec spec = {"kdsl.runtime.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyType_Spec spec = {"kdsl.runtime.Tensor", sizeof(Tensor), 0,
+                           Py_TPFLAGS_DEFAULT | RT_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 int rt_tensor_init(PyObject* module) {
-  tensor_type = (PyTypeObject*)PyType_FromSpec(&spec);
+  // A second import in one process gets the same types: objects of the first one live on.
+  if (!tensor_type) tensor_type = (PyTypeObject*)PyType_FromSpec(&spec);
   if (!tensor_type) return -1;
   PyObject* capsule = PyCapsule_New(&exchange, "dlpack_exchange_api", NULL);
   int failed = !capsule ||
