@@ -66,7 +66,9 @@ class Compiler:
 
     def forget(self) -> None:
         """Drop what was compiled in this process: a captured value or the schedule has changed."""
+        self._raw: dict[Specialisation, Func] = {}
         self._funcs: dict[Specialisation, Func] = {}
+        self._plans: dict[Specialisation, Plan] = {}
         self._fixed: dict[Specialisation, tuple[str, ...]] = {}
         self._functions: dict[Specialisation, Function] = {}
 
@@ -134,7 +136,7 @@ class Compiler:
                 if record is None:
                     from kdsl import passes
 
-                    record = " ".join(passes.fixed_dims(self.func(spec)))
+                    record = " ".join(passes.fixed_dims(self._lowered(spec)))
                     disk_cache().remember(key, record)
                 self._fixed[spec] = tuple(record.split())
             return self._fixed[spec]
@@ -144,9 +146,8 @@ class Compiler:
         with self._lock:
             if spec not in self._funcs:
                 from kdsl import passes
-                from kdsl.frontend import lower
 
-                func = lower(self.source, dict(spec.dtypes), dict(spec.statics))
+                func = self._lowered(spec.general())
                 if spec.sizes:
                     func = passes.specialise(func, dict(spec.sizes))
                 self._funcs[spec] = passes.run_pipeline(func)
@@ -154,9 +155,12 @@ class Compiler:
 
     def plan(self, spec: Specialisation) -> Plan:
         """The frozen plan of a specialisation for the CPU."""
-        from kdsl.passes.cpu.build import plan
+        with self._lock:
+            if spec not in self._plans:
+                from kdsl.passes.cpu.build import plan
 
-        return plan(self.func(spec), self.tiles)
+                self._plans[spec] = plan(self.func(spec), self.tiles)
+            return self._plans[spec]
 
     def tile_sizes(self, spec: Specialisation) -> dict[str, int]:
         """Tile sizes by loop variable, as the plan has them."""
@@ -216,6 +220,14 @@ class Compiler:
             elif p.default is not MISSING:
                 choices[p.name] = (p.default,)
         return choices
+
+    def _lowered(self, spec: Specialisation) -> Func:
+        """The IR as the frontend makes it."""
+        if spec not in self._raw:
+            from kdsl.frontend import lower
+
+            self._raw[spec] = lower(self.source, dict(spec.dtypes), dict(spec.statics))
+        return self._raw[spec]
 
     def _module(self, spec: Specialisation) -> Path:
         cache = disk_cache()
