@@ -2,6 +2,7 @@
 
 import ctypes
 import subprocess
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -34,6 +35,11 @@ FUNCTIONS = {
 }
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1.0, -1.0], np.float32)
 VARIANTS = [v for v in variants_of() if v.features <= cpu_features()]
+#: And vectors that no instruction set here has, as the compiler puts them together.
+WIDTHS = [
+    replace(VARIANTS[0], name=f"{n} lanes", flags=(*VARIANTS[0].flags, f"-DKDSL_LANES={n}"))
+    for n in (2, 16)
+]
 
 SOURCE = """
 #include <kdsl/cpu/dot.h>
@@ -71,7 +77,7 @@ EXPORT void transposed(const float* x, float* y, i64 rows, i64 columns) {
 """
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=lambda v: v.name)
+@pytest.fixture(scope="module", params=VARIANTS + WIDTHS, ids=lambda v: v.name)
 def library(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param.name)
     text = SOURCE.replace("FUNCTIONS", "\n".join(f"EACH({f})" for f in FUNCTIONS))

@@ -11,7 +11,7 @@ struct Blocking {
 };
 constexpr Blocking blocking(i64 lanes) {
   const i64 v = lanes / W;
-#if defined(__AVX512F__) || defined(__aarch64__)  // 32 registers
+#if defined(KDSL_AVX512) || defined(__aarch64__)  // 32 registers
   return v % 4 == 0   ? Blocking{6, 4}
          : v % 3 == 0 ? Blocking{8, 3}
          : v % 2 == 0 ? Blocking{12, 2}
@@ -49,16 +49,14 @@ static inline KDSL_INLINE void dot_block(i64 r, i64 l, i64 rows, i64 depth, cons
   }
 }
 
-/// The product of a block of `rows` x `depth` with `depth` x `lanes`. `Lanes` is the capacity that
-/// picks the blocking; lanes past `lanes` are neither read nor given to `out` as real ones.
-template <i64 Lanes, class A, class B, class Init, class Out>
-static inline KDSL_INLINE void dot(i64 rows, i64 lanes, i64 depth, const A* a, i64 a_row, i64 a_k,
-                                   const B* b, i64 b_k, Init init, Out out) {
-  constexpr Blocking block = blocking(Lanes);
-  constexpr int R = block.rows, V = block.vectors;
-  const i64 row_blocks = rows / R, lane_blocks = lanes / (V * W);
+/// All rows of the first `lane_blocks` blocks of V vectors.
+template <int R, int V, class A, class B, class Init, class Out>
+static inline KDSL_INLINE void dot_blocks(i64 rows, i64 lane_blocks, i64 depth, const A* a,
+                                          i64 a_row, i64 a_k, const B* b, i64 b_k, Init init,
+                                          Out out) {
+  const i64 row_blocks = rows / R;
   // What fits in the first-level cache is walked again and again, the other operand once.
-  const bool by_row = lanes * depth * (i64)sizeof(B) <= 24 << 10;
+  const bool by_row = lane_blocks * V * W * depth * (i64)sizeof(B) <= 24 << 10;
   const i64 outer = by_row ? row_blocks : lane_blocks, inner = by_row ? lane_blocks : row_blocks;
   for (i64 o = 0; o < outer; o++)
     for (i64 i = 0; i < inner; i++)
@@ -68,9 +66,29 @@ static inline KDSL_INLINE void dot(i64 rows, i64 lanes, i64 depth, const A* a, i
     for (i64 l = 0; l < lane_blocks; l++)
       dot_block<R, V, true>(row_blocks * R, l * V * W, rows, depth, a, a_row, a_k, b, b_k, All{},
                             init, out);
-  for (i64 l = lane_blocks * V * W; l < lanes; l += W)
-    for (i64 r = 0; r < rows; r += R)
-      dot_block<R, 1, true>(r, l, rows, depth, a, a_row, a_k, b, b_k, Some{lanes - l}, init, out);
+}
+
+/// The product of a block of `rows` x `depth` with one of `depth` x `Lanes`, a multiple of 16.
+template <i64 Lanes, class A, class B, class Init, class Out>
+static inline KDSL_INLINE void dot(i64 rows, i64 depth, const A* a, i64 a_row, i64 a_k, const B* b,
+                                   i64 b_k, Init init, Out out) {
+  constexpr Blocking block = blocking(Lanes);
+  dot_blocks<block.rows, block.vectors>(rows, Lanes / (block.vectors * W), depth, a, a_row, a_k, b,
+                                        b_k, init, out);
+}
+
+/// The same for any number of lanes; those past it are neither read nor given to `out` as real.
+template <class A, class B, class Init, class Out>
+static inline KDSL_INLINE void dot_ragged(i64 rows, i64 lanes, i64 depth, const A* a, i64 a_row,
+                                          i64 a_k, const B* b, i64 b_k, Init init, Out out) {
+  constexpr Blocking block = blocking(2 * W);
+  constexpr int step = block.vectors * W;
+  dot_blocks<block.rows, block.vectors>(rows, lanes / step, depth, a, a_row, a_k, b, b_k, init,
+                                        out);
+  for (i64 l = lanes / step * step; l < lanes; l += W)
+    for (i64 r = 0; r < rows; r += block.rows)
+      dot_block<block.rows, 1, true>(r, l, rows, depth, a, a_row, a_k, b, b_k, Some{lanes - l},
+                                     init, out);
 }
 
 /// A product that starts from nothing.

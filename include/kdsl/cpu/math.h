@@ -72,11 +72,11 @@ inline KDSL_INLINE Vec<float> abs(Vec<float> x) {
   return (Vec<float>)((Vec<i32>)x & 0x7fffffff);
 }
 static inline KDSL_INLINE Vec<float> sqrt(Vec<float> x) {
-#if defined(__AVX512F__)
+#if defined(KDSL_AVX512)
   return __builtin_ia32_sqrtps512_mask(x, x, -1, 4);
-#elif defined(__AVX__)
+#elif defined(KDSL_AVX)
   return __builtin_ia32_sqrtps256(x);
-#elif defined(__SSE__)
+#elif defined(KDSL_SSE)
   return __builtin_ia32_sqrtps(x);
 #else
   KDSL_UNROLL for (int i = 0; i < W; i++) x[i] = __builtin_sqrtf(x[i]);

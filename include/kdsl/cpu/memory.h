@@ -83,7 +83,7 @@ template <class R>
 static inline KDSL_INLINE void store_raw(R* p, Vec<R> v, Some s) {
   for (int i = 0; i < W && i < s.n; i++) p[i] = v[i];
 }
-#if defined(__AVX512F__)
+#if defined(KDSL_AVX512)
 static inline KDSL_INLINE u16 lane_bits(Some s) {
   return s.n >= W ? 0xffff : s.n <= 0 ? 0 : (u16)((1u << s.n) - 1);
 }
@@ -93,7 +93,7 @@ static inline KDSL_INLINE Vec<float> load_raw(const float* p, Some s) {
 static inline KDSL_INLINE void store_raw(float* p, Vec<float> v, Some s) {
   __builtin_ia32_storeups512_mask(p, v, lane_bits(s));
 }
-#elif defined(__AVX__)
+#elif defined(KDSL_AVX)
 static inline KDSL_INLINE Vec<float> load_raw(const float* p, Some s) {
   return __builtin_ia32_maskloadps256((const Vec<float>*)p, lanes(s));
 }
@@ -113,11 +113,11 @@ static inline KDSL_INLINE void st(T* p, V v, L n = {}) {
 
 /// Writes past the cache: for results that nobody reads soon. The address is vector-aligned.
 static inline KDSL_INLINE void stream(float* p, Vec<float> v) {
-#if defined(__AVX512F__)
+#if defined(KDSL_AVX512)
   __builtin_ia32_movntps512(p, v);
-#elif defined(__AVX__)
+#elif defined(KDSL_AVX)
   __builtin_ia32_movntps256(p, v);
-#elif defined(__SSE__)
+#elif defined(KDSL_SSE)
   __builtin_ia32_movntps(p, v);
 #else
   st(p, v);

@@ -8,12 +8,20 @@
 
 namespace kdsl {
 
-/// Lanes of a vector, for every element type: as many floats as one register holds.
-#if defined(__AVX512F__)
+/// Lanes of a vector, for every element type: as many floats as one register holds. KDSL_LANES
+/// asks for another number, without the instruction set's own operations: tests use it.
+#if defined(KDSL_LANES)
+constexpr int W = KDSL_LANES;
+#elif defined(__AVX512F__)
+#define KDSL_AVX512
 constexpr int W = 16;
 #elif defined(__AVX__)
+#define KDSL_AVX
 constexpr int W = 8;
 #else
+#if defined(__SSE__)
+#define KDSL_SSE
+#endif
 constexpr int W = 4;
 #endif
 
@@ -114,9 +122,9 @@ static inline KDSL_INLINE Vec<To> saturate(Vec<float> v) {
 
 /// a * b + c, rounded once where the instruction set can.
 static inline KDSL_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
-#if defined(__AVX512F__)
+#if defined(KDSL_AVX512)
   return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
-#elif defined(__FMA__)
+#elif defined(KDSL_AVX) && defined(__FMA__)
   return __builtin_ia32_vfmaddps256(a, b, c);
 #else
   return a * b + c;

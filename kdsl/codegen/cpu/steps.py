@@ -170,17 +170,19 @@ def _product(scope: Scope, step: Product) -> None:
     assert isinstance(dot, Dot)
     vectors, vector_steps = _operand(scope, step.vectors)
     scalars, scalar_steps = _operand(scope, step.scalars)
-    room = scope.lanes(step.lane)
+    room, length = scope.lanes(step.lane), scope.length(step.lane)
     is_tile = facts.func.axis(step.lane).kind == "tile"
-    capacity = room if room.isdigit() else "2 * W"
-    lanes = room if is_tile else scope.length(step.lane)
     row, lane, total = (scope.names.fresh(n, local=True) for n in ("r", "l", "x"))
     at = {step.row: row, step.lane: lane}
+    # All lanes of a padded slice are computed; what is read from tensors looks at the real ones.
+    real = f"Some{{{length} - {lane}}}" if is_tile else "real"
+    whole = is_tile or room == length
+    shape = (scope.length(step.row), *(() if whole else (length,)), scope.length(dot.axis))
     head = (
-        f"dot<{capacity}>({scope.length(step.row)}, {lanes}, {scope.length(dot.axis)}, {scalars}, "
+        f"{f'dot<{room}>' if whole else 'dot_ragged'}({', '.join(shape)}, {scalars}, "
         f"{scalar_steps[step.row]}, {scalar_steps[dot.axis]}, {vectors}, {vector_steps[dot.axis]},"
     )
-    first = Place(scope, at, step.lane, "real")
+    first = Place(scope, at, step.lane, real)
     init = "Vec<float>{}" if dot.acc is None else bare(first.wide(dot.acc))
     starts = _lambda(
         f"i64 {row}, i64 {lane}, auto real", [*first.flush(), f"return {init};"]
@@ -192,7 +194,7 @@ def _product(scope: Scope, step: Product) -> None:
     if step.value == step.dot.name:
         ends = [f"into({name}, {bare(pitch)})"]
     else:
-        after = Place(scope, at, step.lane, "real")
+        after = Place(scope, at, step.lane, real)
         after.memo[step.dot.name] = total
         value = bare(after.wide(step.value))
         put = f"st({name} + {row} * {pitch} + {lane}, {value});"

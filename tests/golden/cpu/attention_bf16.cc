@@ -94,7 +94,7 @@ void attention_bf16_run(const void* args, char* arena, i64 begin, i64 end) {
       // kernels.py:70
       const bf16* const k_at = k + b * k_s0 + g * k_s1 + n_start * k_s2;
       pack_rows(t_5_pack, padded(D), padded(D), k_at, k_s2, D, n_len);
-      dot<48>(n_len, 48, D, t_5_pack, padded(D), 1, qm_pack, 48,
+      dot<48>(n_len, D, t_5_pack, padded(D), 1, qm_pack, 48,
           Zero{},
           into(s, 48));
       // kernels.py:73-77
@@ -138,7 +138,7 @@ void attention_bf16_run(const void* args, char* arena, i64 begin, i64 end) {
       // kernels.py:77
       const bf16* const v_at = v + b * v_s0 + g * v_s1 + n_start * v_s2;
       pack_rows(t_19_pack, padded(D), padded(D), v_at, v_s2, D, n_len);
-      dot<2 * W>(m_len, D, n_len, s, 1, 48, t_19_pack, padded(D),
+      dot_ragged(m_len, D, n_len, s, 1, 48, t_19_pack, padded(D),
           [&](i64 r, i64 l, auto) KDSL_INLINE {
             const Vec<float> acc_ = ld(acc + r * padded(D) + l);
             const float fix_ = get(fix + r);

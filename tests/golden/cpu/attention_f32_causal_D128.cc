@@ -91,7 +91,7 @@ void attention_f32_causal_D128_run(const void* args, char* arena, i64 begin, i64
       const i64 n_len = min(96, n_end - n_start);
       // kernels.py:70
       const float* const k_at = k + b * k_s0 + g * k_s1 + n_start * k_s2;
-      dot<48>(n_len, 48, 128, k_at, k_s2, 1, qm_pack, 48,
+      dot<48>(n_len, 128, k_at, k_s2, 1, qm_pack, 48,
           Zero{},
           into(s, 48));
       // kernels.py:72
@@ -146,7 +146,7 @@ void attention_f32_causal_D128_run(const void* args, char* arena, i64 begin, i64
       }
       // kernels.py:77
       const float* const v_at = v + b * v_s0 + g * v_s1 + n_start * v_s2;
-      dot<128>(m_len, 128, n_len, s, 1, 48, v_at, v_s2,
+      dot<128>(m_len, n_len, s, 1, 48, v_at, v_s2,
           [&](i64 r, i64 l, auto) KDSL_INLINE {
             const Vec<float> acc_ = ld(acc + r * 128 + l);
             const float fix_ = get(fix + r);

@@ -60,7 +60,7 @@ void matmul_gelu_f32_run(const void* args, char* arena, i64 begin, i64 end) {
       const float* const b_at = b + k_start * b_s0 + n_start;
       pack_rows(t_2_pack, 48, 48, b_at, b_s0, n_len, k_len);
       const float* const a_at = a_ + m_start * a_s0 + k_start;
-      dot<48>(m_len, 48, k_len, a_at, a_s0, 1, t_2_pack, 48,
+      dot<48>(m_len, k_len, a_at, a_s0, 1, t_2_pack, 48,
           [&](i64 r, i64 l, auto) KDSL_INLINE {
             const Vec<float> acc_ = ld(acc + r * 48 + l);
             return acc_;
