@@ -101,7 +101,9 @@ def _arity(fn: str) -> int:
 
 
 def _is_helper(function: object) -> bool:
-    return isinstance(function, FunctionType) and not function.__module__.startswith("kdsl.")
+    return isinstance(function, FunctionType) and not (function.__module__ or "").startswith(
+        "kdsl."
+    )
 
 
 # ---- functions of the language

@@ -16,6 +16,7 @@ from kdsl.frontend.calls import METHODS, Arguments
 from kdsl.frontend.context import Context
 from kdsl.frontend.control import choose, in_scope, is_cheap_scope
 from kdsl.frontend.frame import Frame, known
+from kdsl.frontend.lambdas import as_function
 from kdsl.frontend.source import FunctionSource
 from kdsl.frontend.values import (
     Closure,
@@ -271,9 +272,7 @@ def _named(ctx: Context, frame: Frame, node: ast.NamedExpr) -> object:
 
 
 def _lambda(ctx: Context, frame: Frame, node: ast.Lambda) -> object:
-    body = ast.copy_location(ast.Return(node.body), node.body)
-    inner = ast.FunctionDef(name="lambda", args=node.args, body=[body], decorator_list=[])
-    return inner_function(frame, ast.copy_location(inner, node))
+    return inner_function(frame, as_function(node))
 
 
 def inner_function(frame: Frame, node: ast.FunctionDef) -> Closure:

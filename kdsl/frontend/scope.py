@@ -5,10 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
-from types import FunctionType, ModuleType
-
-from kdsl.dims import DimExpr
-from kdsl.dtypes import DType, DTypeVar, TensorType
+from types import FunctionType
 
 _BUILTINS = vars(builtins)
 
@@ -98,25 +95,4 @@ def _path(node: ast.AST) -> tuple[str, ...] | None:
         case ast.Attribute(value=value, attr=attr):
             inner = _path(value)
             return None if inner is None else (*inner, attr)
-    return None
-
-
-def fingerprint(value: object) -> str | None:
-    """Text that changes when a captured value does; None: the value's parts must be looked at."""
-    match value:
-        case None | bool() | int() | float() | str() | bytes() | complex():
-            return repr(value)
-        case DTypeVar():
-            return f"{value.name}:{','.join(d.name for d in value.choices)}"
-        case DType() | DimExpr() | TensorType():
-            return f"{type(value).__name__} {value}"
-        case tuple() | list():
-            parts = [fingerprint(v) for v in value]
-            return None if None in parts else f"({', '.join(map(str, parts))})"
-        case ModuleType():
-            return f"module {value.__name__}"
-    name = getattr(value, "__qualname__", None)
-    module = getattr(value, "__module__", None)
-    if isinstance(name, str) and not isinstance(value, FunctionType):
-        return f"{module}.{name}"
     return None

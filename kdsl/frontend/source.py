@@ -14,7 +14,8 @@ from typing import Any
 from kdsl.dims import Dim
 from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend import text as text_module
-from kdsl.frontend.scope import Absent, EmptyCell, fingerprint, lookup, outside_paths
+from kdsl.frontend.fingerprint import code_text, deep, simple
+from kdsl.frontend.scope import Absent, EmptyCell, lookup, outside_paths
 from kdsl.frontend.signature import Signature, read_signature
 from kdsl.frontend.text import SourceText
 
@@ -91,19 +92,41 @@ class KernelSource(FunctionSource):
     def _value(
         self, name: str, value: object, seen: dict[FunctionType, None]
     ) -> Iterator[tuple[str, str]]:
-        if isinstance(value, FunctionType):
-            if value.__module__.partition(".")[0] == "kdsl":
-                yield name, f"{value.__module__}.{value.__qualname__}"
-            elif value not in seen:
-                seen[value] = None
-                helper = self.helper(value)
+        helpers: list[FunctionType] = []
+
+        def function(fn: FunctionType) -> str:
+            helpers.append(fn)
+            return f"{fn.__module__}.{fn.__qualname__}"
+
+        text = deep(value, function)
+        if not helpers:
+            yield name, text
+            return
+        if value is not helpers[0]:
+            yield name, text
+        for i, fn in enumerate(helpers):
+            inner = name if value is fn else f"{name}#{i}"
+            yield from self._helper(inner, fn, seen)
+
+    def _helper(
+        self, name: str, fn: FunctionType, seen: dict[FunctionType, None]
+    ) -> Iterator[tuple[str, str]]:
+        """A helper's text and what it takes from outside, once; of kdsl's own only the name."""
+        if (fn.__module__ or "").partition(".")[0] == "kdsl":
+            yield name, f"{fn.__module__}.{fn.__qualname__}"
+        elif fn not in seen and len(seen) < _MOST_HELPERS:
+            seen[fn] = None
+            try:
+                helper = self.helper(fn)
+            except KernelSyntaxError:
+                yield name, code_text(fn)
+            else:
                 yield name, helper.text.text
                 yield from self._captured(helper, name, seen)
-            return
-        text = fingerprint(value)
-        yield name, f"{type(value).__qualname__} object" if text is None else text
 
 
+#: A kernel that reaches more functions than this does not call them all.
+_MOST_HELPERS = 200
 _UNSET = "<no value yet>"
 
 
@@ -114,7 +137,7 @@ def _resolve(fn: FunctionType, path: tuple[str, ...]) -> tuple[object, tuple[str
     except (EmptyCell, Absent):
         return _UNSET, path
     for depth, attr in enumerate(path[1:], 1):
-        if fingerprint(value) is not None and not _is_namespace(value):
+        if simple(value) is not None and not _is_namespace(value):
             return value, path[:depth]
         try:
             value = getattr(value, attr)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 
 from kdsl.errors import NOWHERE, KernelSyntaxError, Span
+from kdsl.frontend import lambdas
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def read(fn: FunctionType, source: str | None = None) -> tuple[SourceText, ast.F
         KernelSyntaxError: no text is to be had, or it is that of another function.
     """
     code = fn.__code__
+    if code.co_name == "<lambda>" and source is None:
+        return _read_lambda(fn)
     if source is not None:
         lines, first = textwrap.dedent(source).strip("\n").splitlines(), 1
         shown = f"<source of {fn.__name__}>"
@@ -87,6 +90,14 @@ def read(fn: FunctionType, source: str | None = None) -> tuple[SourceText, ast.F
             _check_same(fn, node)
             return text, node
     raise _unreadable(fn, f"line {first} of {shown} does not begin a `def {code.co_name}`")
+
+
+def _read_lambda(fn: FunctionType) -> tuple[SourceText, ast.FunctionDef]:
+    found = lambdas.find(fn, _is_code_of)
+    if found is None:
+        raise _unreadable(fn, "no lambda on its line is this one")
+    lines, first, node = found
+    return SourceText(fn.__code__.co_filename, first, tuple(lines), _indent(lines)), node
 
 
 def _lines(fn: FunctionType) -> list[str]:
@@ -128,10 +139,13 @@ def _indent(lines: list[str]) -> int:
 
 def _check_same(fn: FunctionType, node: ast.FunctionDef) -> None:
     """The text, compiled, must be the function: a file may change after its import."""
-    code = fn.__code__
-    again = _compiled(node, code)
-    if again is None or _content(again) != _content(code):
+    if not _is_code_of(node, fn.__code__):
         raise _unreadable(fn, "its text has changed since it was imported")
+
+
+def _is_code_of(node: ast.FunctionDef, code: CodeType) -> bool:
+    again = _compiled(node, code)
+    return again is not None and _content(again) == _content(code)
 
 
 def _compiled(node: ast.FunctionDef, code: CodeType) -> CodeType | None:

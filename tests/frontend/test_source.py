@@ -198,8 +198,71 @@ def test_captured_values_follow_helpers_and_attributes(monkeypatch):
     monkeypatch.setattr(CONFIG, "rate", 0.25)
     assert source.captured() != tuple(before.items())
     monkeypatch.setitem(globals(), "inner", lambda v: v)
-    with pytest.raises(KernelSyntaxError, match="cannot read the source"):
-        source.captured()
+    assert "lambda v: v" in dict(source.captured())["uses_helper.helper.inner"]
+
+
+class Settings:
+    kind = 1
+
+    def __init__(self, **values):
+        vars(self).update(values)
+
+
+SETTINGS = Settings(scale=2.0, parts=(1, [2, {"a": 3.0}]), table=np.arange(3))
+double, triple = lambda v: v * 2, lambda v: v * 3
+
+
+def with_settings(x: f32[N], o: Out[f32[N]]):
+    for i in kdsl.parallel(N):
+        o[i] = from_settings(x[i], SETTINGS)
+
+
+def from_settings(v, settings):
+    return triple(v) * settings.scale
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: setattr(SETTINGS, "scale", 3.0),
+        lambda: setattr(Settings, "kind", 2),
+        lambda: SETTINGS.parts[1][1].update(a=4.0),
+        lambda: SETTINGS.table.__setitem__(0, 9),
+        lambda: setattr(SETTINGS, "helper", double),
+    ],
+)
+def test_objects_are_captured_with_all_their_parts(change):
+    source = capture(with_settings)
+    before = source.captured()
+    assert before == source.captured()
+    change()
+    assert before != source.captured()
+
+
+def test_a_lambda_is_found_by_its_code():
+    got = reference(capture(with_settings), [ONES], {})
+    func = lower(capture(with_settings), {}, {})
+    assert (got == 3 * SETTINGS.scale).all()
+    assert "3.0" in show(func)
+
+
+def test_helpers_without_source_are_captured_by_their_code():
+    def made(text):
+        namespace = {"N": N, "kdsl": kdsl}
+        exec(compile(text, "<nowhere>", "exec"), namespace)
+        return namespace["helper"]
+
+    def kernel(x: f32[N], o: Out[f32[N]]):
+        for i in kdsl.parallel(N):
+            o[i] = helper(x[i])
+
+    texts = []
+    for line in ("return v + 1", "return v + 2"):
+        helper = made(f"def helper(v):\n    {line}\n")
+        texts.append(dict(capture(kernel).captured())["kernel.helper"])
+    assert texts[0] != texts[1]
+    with pytest.raises(KernelSyntaxError, match="cannot read the source of `helper`"):
+        lower(capture(kernel), {}, {})
 
 
 def test_a_changed_global_is_seen_by_the_next_lowering(monkeypatch):
