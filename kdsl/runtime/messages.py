@@ -20,8 +20,6 @@ _DTYPES = {
     "float64": "f64",
     "float8_e4m3fn": "f8e4m3",
     "float8_e5m2": "f8e5m2",
-    "complex64": "c64",
-    "complex128": "c128",
     **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
     **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
 }
@@ -102,7 +100,9 @@ def argument_error(
         "name": param["name"] if param else "x",
         "cause": f" ({_first_line(cause)})" if cause is not None else "",
     }
-    expected = _expected(schema, args, index) if schema and param else "a value that TVM FFI has"
+    expected = "a value that TVM FFI has"
+    if schema is not None and param:
+        expected = _expected(schema, args, index, choices=not beyond)
     text = f"{schema.text if schema else name}: argument {index}"
     text += f" `{param['name']}`" if param else ""
     text += f": expected {expected}{beyond}, got {came.format(**facts)}"
@@ -162,7 +162,8 @@ def describe(value: object) -> str:
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(value, type) or not isinstance(shape, tuple) or dtype is None:
         return _type_name(value)
-    return f"{_dtype_name(dtype)}[{', '.join(map(str, shape))}]{_device(value)}"
+    sizes = ", ".join(map(str, shape)) or "()"
+    return f"{_dtype_name(dtype)}[{sizes}]{_device(value)}"
 
 
 def _facts(name: str, schema: Schema | None) -> tuple[str, int]:
@@ -194,18 +195,26 @@ def _first_line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _expected(schema: Schema, args: tuple[object, ...], index: int) -> str:
-    """The type of a parameter, with the sizes and dtypes that earlier arguments have bound."""
+def _expected(schema: Schema, args: tuple[object, ...], index: int, *, choices: bool) -> str:
+    """The type of a parameter, with the sizes and dtypes that earlier arguments have bound.
+
+    With `choices` it also says which dtypes an unbound variable may be.
+    """
     parameters = schema.parameters or []
     dims: dict[str, int] = {}
     dtypes: dict[str, str] = {}
     for param, value in zip(parameters[:index], args, strict=False):
         _bind(param, value, schema, dims, dtypes)
     param = dict(parameters[index])
-    if param.get("type") == "tensor":
-        param["shape"] = [f"{d}={dims[d]}" if d in dims else d for d in map(str, param["shape"])]
-        param["dtype"] = dtypes.get(param["dtype"], param["dtype"])
-    return type_text(param)
+    if param.get("type") != "tensor":
+        return type_text(param)
+    var, offered = param["dtype"], schema.metadata.get("dtypes", {})
+    param["shape"] = [f"{d}={dims[d]}" if d in dims else d for d in map(str, param["shape"])]
+    param["dtype"] = dtypes.get(var, var)
+    text = type_text(param)
+    if choices and var in offered and var not in dtypes:
+        text += f" with {var} one of {', '.join(offered[var])}"
+    return text
 
 
 def _bind(

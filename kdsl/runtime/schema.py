@@ -106,11 +106,9 @@ def _inspected(param: dict[str, Any]) -> inspect.Parameter:
 
 
 def annotation(param: dict[str, Any]) -> str:
-    """A parameter's type as the kernel wrote it: `f32[B, N]`, `Out[T[N]]`, `bool`."""
+    """A parameter's type as the signature shows it: `f32[B, N]`, `Out[T[N]]`, `bool`."""
     text = type_text(param)
-    return {"out": f"Out[{text}]", "inout": f"InOut[{text}]", "static": f"Static[{text}]"}.get(
-        param["kind"], text
-    )
+    return {"out": f"Out[{text}]", "inout": f"InOut[{text}]"}.get(param["kind"], text)
 
 
 def type_text(param: dict[str, Any]) -> str:

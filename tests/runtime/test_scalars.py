@@ -70,7 +70,7 @@ def test_a_value_comes_back_as_it_went(hand: Module, value: object) -> None:
         (torch.float8_e5m2, "f8e5m2"),
         (np.dtype("int64"), "i64"),
         (np.dtype(ml_dtypes.bfloat16), "bf16"),
-        (np.dtype("complex64"), "c64"),
+        (np.dtype("complex64"), "complex64"),
     ],
 )
 def test_a_dtype_goes_and_comes_as_its_name(hand: Module, dtype: object, name: str) -> None:

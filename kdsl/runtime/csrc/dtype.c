@@ -23,8 +23,8 @@ static const struct {
     {{kDLBool, 8, 1}, "bool", "?"},
     {{kDLFloat8_e4m3fn, 8, 1}, "f8e4m3", NULL},
     {{kDLFloat8_e5m2, 8, 1}, "f8e5m2", NULL},
-    {{kDLComplex, 64, 1}, "c64", "Zf"},
-    {{kDLComplex, 128, 1}, "c128", "Zd"},
+    {{kDLComplex, 64, 1}, "complex64", "Zf"},
+    {{kDLComplex, 128, 1}, "complex128", "Zd"},
 };
 #define TABLE_SIZE (sizeof table / sizeof *table)
 
