@@ -57,14 +57,15 @@ class Cache:
             return None
 
     def remember(self, key: str, record: str) -> None:
-        """Write the record of a lookup key; the last writer wins."""
+        """Write the record of a lookup key; the last writer wins. A full disk costs the record."""
         import tempfile
 
-        folder = self._folder("lookup")
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(record)
-        os.replace(name, folder / key)
+        with contextlib.suppress(OSError):
+            folder = self._folder("lookup")
+            handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(record)
+            os.replace(name, folder / key)
 
     def find(self, key: str) -> Path | None:
         """The module stored under a key; None when there is none, or one of another size.

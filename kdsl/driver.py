@@ -81,9 +81,9 @@ class Compiler:
                     f"{self.source.name}: tile size of `{name}` must be an integer above 0, "
                     f"got {size!r}"
                 )
-        known = _tile_loops(self.func(self.default({}, {}, {})))
+        known = self._tile_loops()
         for name in tiles:
-            if name not in known:
+            if known is not None and name not in known:
                 raise ValueError(
                     f"{self.source.name}: no loop over tiles has the variable `{name}`; "
                     f"there are {', '.join(f'`{k}`' for k in known) or 'none'}"
@@ -221,6 +221,14 @@ class Compiler:
                 choices[p.name] = (p.default,)
         return choices
 
+    def _tile_loops(self) -> tuple[str, ...] | None:
+        """Variables of loops over tiles whose size is open; None when a static must be known."""
+        try:
+            func = self.func(self.default({}, {}, {}))
+        except ValueError:
+            return None
+        return tuple(a.name for a in func.axes if a.kind == "tile" and a.size is None)
+
     def _lowered(self, spec: Specialisation) -> Func:
         """The IR as the frontend makes it."""
         if spec not in self._raw:
@@ -271,7 +279,8 @@ def build(name: str, units: Sequence[KernelUnit], variants: Sequence[Variant]) -
 
     sources = module_sources(name, units, variants)
     texts = (text for pair in sources.items() for text in pair)
-    key = digest([flags_text(variants), targets.find_compiler().identity, *texts])
+    identity = targets.find_compiler().identity
+    key = digest([flags_text(variants), identity, stamp.headers(), *texts])
     cache = disk_cache()
 
     def write(folder: Path) -> None:
@@ -303,11 +312,6 @@ def check_target(target: str) -> None:
     if target not in TARGETS:
         has = ", ".join(f'"{t}"' for t in TARGETS)
         raise ValueError(f"kdsl has no target {target!r}; it has {has}")
-
-
-def _tile_loops(func: Func) -> tuple[str, ...]:
-    """Variables of the loops over tiles whose size the schedule may choose."""
-    return tuple(a.name for a in func.axes if a.kind == "tile" and a.size is None)
 
 
 def _known(kernel: str, what: str, given: Iterable[str], known: Collection[str]) -> None:

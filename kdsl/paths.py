@@ -26,7 +26,7 @@ def user_cache_dir(environ: Mapping[str, str]) -> Path | None:
     `KDSL_CACHE_DIR` wins; else the platform's cache folder and `kdsl` in it.
     """
     if chosen := environ.get("KDSL_CACHE_DIR"):
-        return Path(chosen).expanduser()
+        return Path(chosen).expanduser().absolute()
     if base := environ.get("XDG_CACHE_HOME"):
         return Path(base) / "kdsl"
     try:

@@ -1,7 +1,8 @@
-"""What a cached module depends on besides its kernel: kdsl's own files, and the compiler.
+"""What a cached module depends on besides its kernel: kdsl's own files.
 
-Files are told apart by size and times, not by content: a start that hits the cache must not read a
-megabyte to find that nothing changed. A touched file costs a lowering, not a compilation.
+For a lookup, files are told apart by size and times, not by content: a start that hits the cache
+must not read a megabyte to find that nothing changed. A touched file costs a lowering, and no
+compilation: what is stored goes by content.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from kdsl import paths
 from kdsl.cache import digest
@@ -24,11 +24,11 @@ def own_files() -> str:
     return digest(line for root in roots for line in _lines(str(root)))
 
 
-def of_file(path: Path | str) -> str:
-    """Changes when the file does, the one that links lead to: a compiler, for one."""
-    real = os.path.realpath(path)
-    status = os.stat(real)
-    return f"{real} {status.st_size} {status.st_mtime_ns}"
+@functools.cache
+def headers() -> str:
+    """A digest of the text of every header; only a start that generates code asks for it."""
+    files = sorted(paths.include_dir().rglob("*.h"))
+    return digest(file.read_text(encoding="utf-8") for file in files)
 
 
 def _lines(folder: str, prefix: str = "") -> Iterator[str]:

@@ -78,6 +78,15 @@ def test_a_lookup_miss_with_a_store_hit_compiles_nothing(cache, monkeypatch):
     np.testing.assert_array_equal(fresh(scaled)(X), X * 2)
 
 
+def test_a_changed_header_is_another_module_of_the_same_text(cache, monkeypatch):
+    fresh(scaled)(X)
+    for record in driver.disk_cache().root.glob("lookup/*"):
+        record.unlink()
+    monkeypatch.setattr(driver.stamp, "headers", lambda: "changed")
+    fresh(scaled)(X)
+    assert cache() == 2
+
+
 def test_a_torn_module_in_the_store_is_built_again(cache):
     fresh(scaled)(X)
     (module,) = driver.disk_cache().root.glob(f"store/*/{MODULE}")
