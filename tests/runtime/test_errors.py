@@ -76,6 +76,13 @@ REFUSED: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         "got f32[3] that is not aligned; pass a copy",
     ),
     (
+        "torch tensor at an odd address",
+        lambda: torch.frombuffer(bytearray(28), dtype=torch.float32, offset=1, count=6),
+        ValueError,
+        "expected f32[M=2, N=3] whose address and strides are multiples of the item size, "
+        "got f32[6] that is not aligned; pass a copy",
+    ),
+    (
         "masked",
         lambda: np.ma.masked_array(X, X > 0),
         TypeError,

@@ -54,8 +54,7 @@ static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family 
   }
   int64_t* strides = rt_strides(frame, b->ndim);
   if (!strides) return -1;
-  int64_t fraction =
-      (int64_t)((uintptr_t)b->buf & (uintptr_t)((b->itemsize > 8 ? 8 : b->itemsize) - 1));
+  int64_t fraction = 0;
   for (int i = 0; i < b->ndim; ++i) {
     strides[i] = b->strides[i] / b->itemsize;
     fraction |= b->strides[i] % b->itemsize;

@@ -83,6 +83,11 @@ int rt_put_view(Frame* frame, Py_ssize_t index, int writable) {
   if (RT_UNLIKELY(view->data == NULL) && rt_numel(view) != 0) {
     return rt_argument_error(frame, index, "null");
   }
+  uintptr_t address = (uintptr_t)view->data + view->byte_offset;
+  uintptr_t size = view->dtype.bits <= 64 ? view->dtype.bits / 8 : 8;
+  if (RT_UNLIKELY(size && address & (size - 1))) {
+    return rt_argument_error(frame, index, "unaligned");
+  }
   if (RT_UNLIKELY(!writable)) {
     ParamKind kind = rt_param_kind(frame, index);
     if (kind == PARAM_OUT || kind == PARAM_INOUT) {
