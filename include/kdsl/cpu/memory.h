@@ -190,6 +190,19 @@ static inline KDSL_INLINE auto gather(const T* p, i64 step, L n = {}) {
   for (int i = 0; i < W && i < count(n); i++) t[i] = p[i * step];
   return ld(t);
 }
+/// W elements, each at an offset of its own; a lane that is not real is not read.
+template <class T, class L = All>
+static inline KDSL_INLINE auto gather_at(const T* p, Vec<i64> offsets, L n = {}) {
+  T t[W] = {};
+  for (int i = 0; i < W && i < count(n); i++) t[i] = p[offsets[i]];
+  return ld(t);
+}
+template <class T, class V, class L = All>
+static inline KDSL_INLINE void scatter_at(T* p, Vec<i64> offsets, V v, L n = {}) {
+  T t[W];
+  st(t, v);
+  for (int i = 0; i < W && i < count(n); i++) p[offsets[i]] = t[i];
+}
 template <class T, class V, class L = All>
 static inline KDSL_INLINE void scatter(T* p, i64 step, V v, L n = {}) {
   T t[W];

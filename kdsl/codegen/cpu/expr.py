@@ -147,36 +147,48 @@ class Place:
             return f"get({pointer})"
         return f"ld({pointer}, {self.real})" if masked and self.real else f"ld({pointer})"
 
+    def _real(self) -> str:
+        return f", {self.real}" if self.real else ""
+
     def load(self, let: Let, tensor: str, index: tuple[Index, ...], vector: bool) -> str:
-        pointer, step = self.address(tensor, index, let.name)
+        pointer, step, offsets = self.address(tensor, index, let.name)
         if not vector:
             return f"get({pointer})"
-        if step is None:
-            return self._gather(tensor, index)
+        if offsets:
+            return f"gather_at({pointer}, {offsets}{self._real()})"
         if step == "1":
             return self._read(pointer, True, masked=True)
-        real = f", {self.real}" if self.real else ""
-        return f"gather({pointer}, {step}{real})"
+        return f"gather({pointer}, {step}{self._real()})"
 
-    def _gather(self, tensor: str, index: tuple[Index, ...]) -> str:
-        raise InternalError(f"print: gathering from `{tensor}` is not written yet")
+    def address(self, tensor: str, index: tuple[Index, ...], owner: str) -> tuple[str, str, str]:
+        """(pointer, stride along the lane axis, offsets of the lanes) of an access.
 
-    def address(self, tensor: str, index: tuple[Index, ...], owner: str) -> tuple[str, str | None]:
-        """(pointer, stride along the lane axis) of an access; the part that does not change in
-        the nest is a pointer of its own. The stride is None where indices are gathered."""
-        base = self.scope.pointer(tensor, index, owner)
-        step: str | None = "1"
-        moves: dict[str, str] = {}
+        The part that does not change in the nest is a pointer of its own. Offsets are there only
+        where an index differs from lane to lane; the stride is part of them then.
+        """
+        pointer = self.scope.pointer(tensor, index, owner)
+        step, moves, vectors = "", dict[str, str](), list[str]()
         for k, i in enumerate(index):
             match i:
                 case Along(axis=axis, step=by):
-                    stride = self.scope.stride(tensor, k, by)
-                    moves[axis] = stride
+                    moves[axis] = self.scope.stride(tensor, k, by)
                     if axis == self.lane:
-                        step = stride
-                case Point(value=v) if self.scope.facts.axes[v]:
-                    raise InternalError(f"print: gathering from `{tensor}` is not written yet")
-        return f"{base}{self.offset(moves)}", step
+                        step = moves[axis]
+                case Point(value=value) if self.scope.facts.axes[value]:
+                    stride = self.scope.stride(tensor, k)
+                    at = self.value(value)
+                    if self.is_vector(value):
+                        wide = at if self.dtype(value).name == "i64" else f"convert<i64>({at})"
+                        vectors.append(wide if stride == "1" else f"{wide} * {stride}")
+                    else:
+                        term = f"(i64){paren(at)}" if self.dtype(value).name != "i64" else paren(at)
+                        pointer += f" + {term}" if stride == "1" else f" + {term} * {stride}"
+        pointer += self.offset(moves)
+        if vectors and step:
+            vectors.append(
+                "lane_numbers<i64>()" if step == "1" else f"lane_numbers<i64>() * {step}"
+            )
+        return pointer, step, " + ".join(vectors)
 
     def offset(self, steps: dict[str, str]) -> str:
         """ " + i * stride" for each axis of an access."""
@@ -190,18 +202,17 @@ class Place:
 
     def store(self, store: Store) -> str:
         """The statement that writes one element or vector."""
-        tensor_dtype = self.scope.tensor_dtype(store.tensor)
-        pointer, step = self.address(store.tensor, store.index, store.tensor)
-        along = any(isinstance(i, Along) and i.axis == self.lane for i in store.index)
-        if self.lane is None or not along:
+        pointer, step, offsets = self.address(store.tensor, store.index, store.tensor)
+        if not step and not offsets:
             return f"put({pointer}, {bare(self.value(store.value))});"
-        text = bare(self.stored(store.value, tensor_dtype))
-        real = f", {self.real}" if self.real else ""
+        text = bare(self.stored(store.value, self.scope.tensor_dtype(store.tensor)))
+        if offsets:
+            return f"scatter_at({pointer}, {offsets}, {text}{self._real()});"
         if step == "1" and self.parent is not None and self.scope.may_stream(store.tensor):
-            return f"st_far({pointer}, {text}{real}, {self.scope.far(store.tensor)});"
+            return f"st_far({pointer}, {text}{self._real()}, {self.scope.far(store.tensor)});"
         if step == "1":
-            return f"st({pointer}, {text}{real});"
-        return f"scatter({pointer}, {step}, {text}{real});"
+            return f"st({pointer}, {text}{self._real()});"
+        return f"scatter({pointer}, {step}, {text}{self._real()});"
 
     def stored(self, value: str, dtype: DType) -> str:
         """A value that is about to be stored: the store itself rounds to 16-bit floats."""

@@ -106,6 +106,8 @@ class Scope:
             case Ew(fn=fn, args=args):
                 dtype = self.facts.types[args[-1]].dtype
                 return spell(fn, [self.scalar(a) for a in args], dtype, vector=False)
+            case Load(tensor=tensor, index=index):
+                return f"get({self.pointer(tensor, index, let.name)})"
             case Cast(arg=arg):
                 source = self.facts.types[arg].dtype
                 return convert(self.scalar(arg), source, let.type.dtype, vector=False)
@@ -187,7 +189,7 @@ class Scope:
                         shift = self.scalar(offset)
                         at = shift if at == "0" else f"{at} + {shift}"
                 case _:
-                    raise InternalError(f"print: gathering from `{tensor}` is not written yet")
+                    continue  # index values over axes: each element adds its own
             if at == "0":
                 continue
             stride = self.stride(tensor, k)

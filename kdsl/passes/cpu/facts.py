@@ -30,6 +30,7 @@ from kdsl.ir.nodes import (
     Load,
     LoopVar,
     Parallel,
+    Point,
     Reduce,
     Stmt,
     Store,
@@ -113,8 +114,8 @@ class Facts:
                 return "item" if name in self.dot_operands else "inline"
             case Iota():
                 return "inline"
-            case Load(tensor=tensor) if tensor not in self.written and self.is_plain(let.op):
-                return "leaf"
+            case Load(tensor=tensor) if tensor not in self.written:
+                return self._load_kind(let, let.op)
             case Ew(fn=fn) if fn in COSTLY and let.type.axes:
                 return "item"
             case Ew() | Cast():
@@ -125,6 +126,15 @@ class Facts:
                     # A dot reads memory: what it multiplies has to be kept.
                     return "item" if name in self.dot_operands else "inline"
         return "item"
+
+    def _load_kind(self, let: Let, load: Load) -> str:
+        """A load is read where it is used, if its indices are there; a dot wants plain strides."""
+        kinds = {self.kind(i.value) for i in load.index if isinstance(i, Point)}
+        if not kinds <= {"scalar", "inline", "leaf"}:
+            return "item"
+        if not let.type.axes and kinds <= {"scalar"}:
+            return "scalar"
+        return "item" if let.name in self.dot_operands and not self.is_plain(load) else "leaf"
 
     def is_plain(self, load: Load) -> bool:
         """Each place is a scalar or follows an axis: the load is a pointer and strides."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdsl.dtypes import DType, TensorType
 from kdsl.errors import KernelTypeError, Span
-from kdsl.ir.nodes import Ew, Func, Let, Load, Point, Reduce, Store
+from kdsl.ir.nodes import Ew, Func, Let, Reduce
 from kdsl.ir.walk import statements, value_types
 
 #: Elementwise operations by what they compute on.
@@ -44,17 +44,6 @@ def check_supported(func: Func) -> None:
                     span,
                     help=f"it has {', '.join(sorted(_REDUCTIONS))}",
                 )
-            case (
-                Let(op=Load(tensor=tensor, index=index), span=span)
-                | Store(tensor=tensor, index=index, span=span)
-            ):
-                for i in index:
-                    if isinstance(i, Point) and types[i.value].axes:
-                        raise KernelTypeError(
-                            f"indexing `{tensor}` with an array is not available on the CPU yet",
-                            span,
-                            help="take one element at a time in a loop over integers",
-                        )
             case Let(span=span):
                 _dtype(s.type.dtype, "a value", span)
 
