@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kdsl.dims import DimExpr
-from kdsl.dtypes import DType, DTypeVar, TensorType, boolean, f32
+from kdsl.dtypes import DType, DTypeVar, TensorType, boolean
 from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend.builder import Builder
 from kdsl.frontend.source import KernelSource
@@ -175,8 +174,3 @@ def literal(number: bool | int | float, dtype: DType) -> str:
 
 def _is_large(number: float) -> bool:
     return isinstance(number, int) and abs(number) > 2**53
-
-
-def default_dtype(value: Any) -> DType:
-    """dtype of a value that a Python number fills when none is named."""
-    return boolean if isinstance(value, bool) else f32

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
-from kdsl.dims import DimExpr, Extent
+from kdsl.dims import DimExpr
 from kdsl.dtypes import DType, boolean
 from kdsl.errors import Span
 from kdsl.frontend.axes import broadcast
@@ -198,12 +197,3 @@ def truth(ctx: Context, operand: Operand) -> bool | None:
         return True
     ctx.value(operand)
     return True
-
-
-def size_value(ctx: Context, extent: Extent, span: Span, dtype: DType) -> Val:
-    """A dim expression as a value of a dtype."""
-    return ctx.val(Operand(extent, span), dtype)
-
-
-def is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)

@@ -13,7 +13,7 @@ from kdsl.frontend.context import Context
 from kdsl.frontend.expressions import arguments, evaluate, operand
 from kdsl.frontend.flow import Flow, Returned
 from kdsl.frontend.frame import Frame
-from kdsl.frontend.values import Operand, TensorRef, TileRef, Undefined, Val, describe
+from kdsl.frontend.values import Operand, TensorRef, TileRef, Undefined, describe
 from kdsl.ir.nodes import Block, Each, Parallel, Require, ScratchBuffer
 from kdsl.lang import names
 
@@ -192,6 +192,3 @@ def _check_no_break(ctx: Context, frame: Frame, body: list[ast.stmt]) -> None:
 
     for statement in body:
         check(statement)
-
-
-__all__ = ["Val", "parallel", "require", "scratch"]

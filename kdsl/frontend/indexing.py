@@ -234,7 +234,7 @@ def _tile(
             "loop over a second tile for the second dimension",
         )  # fmt: skip
     unmoved = isinstance(tile.offset, int) and tile.offset == 0
-    if unmoved and not same_extent(tile.dim, extent, ctx.multiples):
+    if unmoved and not _inside(ctx, tile.dim, extent):
         raise ctx.type_error(
             f"the tile `{item.text}` does not fit this axis of `{tensor.name}`", item.span,
             f"a tile of {tile.dim}, the axis is {extent}",
@@ -244,6 +244,14 @@ def _tile(
     if not unmoved:
         offset = ctx.val(Operand(tile.offset, item.span), i64).name
     return Along(tile.axis, offset, span=item.span), (tile.axis,)
+
+
+def _inside(ctx: Context, dim: Extent, extent: Extent) -> bool:
+    """Whether slices of `dim` are surely slices of the axis: `N - 2` and `N`."""
+    if same_extent(dim, extent, ctx.multiples):
+        return True
+    room = as_int(extent - dim)
+    return room is not None and room >= 0
 
 
 def _slice(

@@ -21,7 +21,6 @@ from kdsl.frontend.frame import Frame
 from kdsl.frontend.scope import assigned_names
 from kdsl.frontend.values import Operand, TileRef, Undefined, Val, describe, is_valuelike
 from kdsl.ir.nodes import Block, Carry, Const, ForRange, ForTiles, Stmt
-from kdsl.ir.types import Type
 from kdsl.ir.walk import reads, walk
 
 Body = Callable[[], None]
@@ -378,6 +377,3 @@ def _read_names(block: Block) -> set[str]:
         for carry in getattr(stmt, "carries", ()):
             found.add(carry.next)
     return found
-
-
-__all__ = ["TileWalk", "Type", "range_loop", "tile_loop"]

@@ -92,6 +92,17 @@ def test_dims_are_integers(n):
     agree(dims_in_the_body, normal(n), rtol=1e-6)
 
 
+def stencil(x: f32[N], o: Out[f32[N - 2]]):
+    kdsl.require(N >= 2)
+    for n in kdsl.parallel(kdsl.tiles(N - 2)):
+        o[n] = x[n] - 2 * x[n + 1] + x[n + 2]
+
+
+@pytest.mark.parametrize("n", [2, 3, 20])
+def test_tiles_of_a_part_of_a_dim(n):
+    agree(stencil, normal(n), tiles={"n": 7}, rtol=1e-5, atol=1e-6)
+
+
 def rotary(x: f32[M, D], c: f32[M, D // 2], o: Out[f32[M, D]]):
     kdsl.require(D % 2 == 0)
     for i in kdsl.parallel(M):
