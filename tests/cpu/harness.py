@@ -61,7 +61,8 @@ class Compiled:
                 fields.append((f"{p.name}_strides", _I64 * max(p.type.ndim, 1)))
             else:
                 fields.append((p.name, _SCALARS[p.type.name]))
-        fields += [("scratch", ctypes.c_void_p), *((d, _I64) for d in self.func.dims)]
+        fields += [("scratch", ctypes.c_void_p), ("fault", ctypes.c_void_p)]
+        fields += [(d, _I64) for d in self.func.dims]
         return type("Args", (ctypes.Structure,), {"_fields_": fields})
 
     def _header(self) -> str:
@@ -72,7 +73,7 @@ class Compiled:
             else:
                 names = {"f32": "float", "f64": "double", "i64": "kdsl::i64", "i32": "int"}
                 lines.append(f"{names.get(p.type.name, 'bool')} {p.name};")
-        lines.append("void* scratch;")
+        lines.append("void* scratch; kdsl::Fault* fault;")
         lines += [f"kdsl::i64 {d};" for d in self.func.dims]
         lines.append(f'}};\nextern "C" __attribute__((visibility("default"))) '
                      f"const kdsl::Kernel {self.func.name}_{best_variant().name};\n")  # fmt: skip
@@ -120,12 +121,16 @@ class Compiled:
         pointer = ctypes.addressof(values)
         scratch = _poisoned(self._kernel.scratch(pointer))
         values.scratch = scratch.ctypes.data
+        fault = np.zeros(4, np.int64)  # found, site; index; size
+        values.fault = fault.ctypes.data
         for i in range(self._kernel.phase_count):
             phase = self._kernel.phases[i]
             tasks = phase.tasks(pointer)
             for task in range(tasks):  # a fresh arena each: nothing may survive a task
                 arena = _poisoned(phase.arena(pointer))
                 phase.run(pointer, arena.ctypes.data, task, task + 1)
+            if fault[0]:
+                raise IndexError(f"site {fault[0] >> 32}: index {fault[1]}, size {fault[2]}")
 
 
 def _poisoned(size: int) -> np.ndarray:

@@ -59,6 +59,13 @@ static inline KDSL_INLINE void fill(V (&v)[U], T x) {
   KDSL_UNROLL for (int u = 0; u < U; u++) v[u] = splat_as<V>(x);
 }
 
+/// Whether an index is not in [0, size); if so, `fault` remembers it.
+static inline bool outside(Fault* fault, int site, i64 index, i64 size) {
+  if ((u64)index < (u64)size) return false;
+  fault->record(site, index, size);
+  return true;
+}
+
 /// While it lives, subnormal numbers count as zero: they cost tens of cycles each.
 struct FlushSubnormals {
 #if defined(__x86_64__)

@@ -47,6 +47,7 @@ class Place:
 
     def value(self, value: str) -> str:
         """A value in its natural form: a vector if it has the lane axis, else a scalar."""
+        value = self.scope.facts.unguarded(value)
         if value in self.memo:
             return self.memo[value]
         if value in self.local:

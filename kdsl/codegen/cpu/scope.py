@@ -80,6 +80,7 @@ class Scope:
 
     def scalar(self, value: str) -> str:
         """A scalar value as an expression: its name, or how it is made."""
+        value = self.facts.unguarded(value)
         if value in self.defined:
             return self.defined[value]
         let = self.facts.lets[value]
@@ -223,6 +224,7 @@ class Scope:
 
     def point(self, value: str) -> str:
         """A scalar index."""
+        value = self.facts.unguarded(value)
         if self.facts.kind(value) == "scalar":
             return self.scalar(value)
         if value in self.defined:

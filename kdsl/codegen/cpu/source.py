@@ -179,7 +179,7 @@ class _Phase:
         used = "\n".join([used, *params])
         dims = [self._dim(d) for d in self.func.dims if mentions(used, scope.dims[d])]
         lines = [*dims, *params, *takes]
-        if any("a." in line for line in lines):
+        if any("a." in line for line in [*lines, body]):
             lines.insert(0, self._arguments())
         else:
             lines.insert(0, "(void)args;")

@@ -8,9 +8,9 @@ from kdsl.codegen.cpu.ops import bare, compute_type, paren
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.codegen.cpu.text import capture
 from kdsl.errors import InternalError, Span
-from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, Let, Load
+from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, Guard, Let, Load
 from kdsl.passes.cpu.plan import (
-    Branch, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Step, Transpose, Write,
+    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Step, Transpose, Write,
 )  # fmt: skip
 
 
@@ -21,6 +21,8 @@ def print_steps(scope: Scope, steps: tuple[Step, ...]) -> None:
         match step:
             case Define(let=let):
                 _define(scope, let)
+            case Check():
+                _check(scope, step)
             case Pack():
                 _pack(scope, step)
             case Product():
@@ -47,6 +49,8 @@ def _spans(scope: Scope, step: Step) -> list[Span]:
             return [store.span]
         case Loop(loop=loop):
             return [loop.span]
+        case Check(let=let):
+            return [let.span]
         case Nest(stages=stages):
             spans = []
             for action in (a for s in stages for a in (*s.before, *s.within)):
@@ -69,6 +73,24 @@ def _define(scope: Scope, let: Let) -> None:
     name = scope.names.of("value", let.name)
     scope.line(f"const {compute_type(let.type.dtype)} {name} = {text};")
     scope.defined[let.name] = name
+
+
+def _check(scope: Scope, step: Check) -> None:
+    """Leave the phase if an index is outside; the host makes an error of it."""
+    guard = step.let.op
+    assert isinstance(guard, Guard)
+    size = bare(scope.extent(scope.tensor(guard.tensor).shape[guard.dim]))
+    at = {a: scope.coordinate(a) for a in scope.facts.axes[step.let.name]}
+    for axis, variable in at.items():
+        scope.open(f"for (i64 {variable} = 0; {variable} < {scope.length(axis)}; {variable}++)")
+    place = Place(scope, at)
+    index = bare(place.value(step.let.name))
+    for line in place.flush():
+        scope.line(line)
+    scope.line(f"if (outside(a.fault, {step.site}, {index}, {size})) return;")
+    for _ in at:
+        scope.close()
+    scope.names.end_step()
 
 
 def _block(scope: Scope, steps: tuple[Step, ...]) -> None:

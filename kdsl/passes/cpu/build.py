@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kdsl.ir.nodes import Func, Parallel
+from kdsl.ir.walk import guards
 from kdsl.passes.cpu.context import Context
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.lanes import choose_lanes
@@ -32,13 +33,14 @@ def plan(func: Func, tiles: Mapping[str, int] | None = None) -> Plan:
         axis for phase in func.phases for axis in choose_lanes(Facts(func, phase)).values()
     }
     func = set_tiles(func, tiles or {}, frozenset(lane_axes))
-    return Plan(func, tuple(_phase(func, p) for p in func.phases))
+    sites = {let.name: site for site, let in enumerate(guards(func))}
+    return Plan(func, tuple(_phase(func, p, sites) for p in func.phases))
 
 
-def _phase(func: Func, phase: Parallel) -> PhasePlan:
+def _phase(func: Func, phase: Parallel, sites: dict[str, int]) -> PhasePlan:
     only = replace(func, phases=(phase,))
     facts = Facts(only, phase)
-    cx = Context(facts, choose_lanes(facts))
+    cx = Context(facts, choose_lanes(facts), sites)
     steps = plan_block(cx, phase.body)
     used = {*cx.homes.values(), *cx.packs.values()}
     result = PhasePlan(

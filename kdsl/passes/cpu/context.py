@@ -11,7 +11,9 @@ from kdsl.passes.cpu.plan import Buffer
 class Context:
     """Mutable while a phase is planned; `PhasePlan` is its frozen outcome."""
 
-    def __init__(self, facts: Facts, lanes: dict[str, str]) -> None:
+    def __init__(
+        self, facts: Facts, lanes: dict[str, str], sites: dict[str, int] | None = None
+    ) -> None:
         self.facts, self.lanes = facts, lanes
         self.buffers: dict[str, Buffer] = {}
         self.homes: dict[str, str] = {}
@@ -20,6 +22,8 @@ class Context:
         self.inside_dot: set[str] = set()
         #: Loads that dots want packed, with the lane and the depth axis.
         self.pack_at_load: dict[str, tuple[str, str]] = {}
+        #: Number of each guard in the function.
+        self.sites = sites or {}
         self._loads_to_pack()
 
     def lane(self, value: str) -> str:

@@ -24,6 +24,7 @@ from kdsl.ir.nodes import (
     ForRange,
     ForTiles,
     Func,
+    Guard,
     If,
     Iota,
     Let,
@@ -127,13 +128,22 @@ class Facts:
                     return "item" if name in self.dot_operands else "inline"
         return "item"
 
+    def unguarded(self, name: str) -> str:
+        """The value behind guards: once checked, an index is what it was."""
+        while isinstance(op := self.op(name), Guard):
+            name = op.arg
+        return name
+
     def _load_kind(self, let: Let, load: Load) -> str:
         """A load is read where it is used, if its indices are there; a dot wants plain strides."""
-        kinds = {self.kind(i.value) for i in load.index if isinstance(i, Point)}
+        kinds = {self.kind(self.unguarded(i.value)) for i in load.index if isinstance(i, Point)}
+        guarded = any(
+            self.unguarded(i.value) != i.value for i in load.index if isinstance(i, Point)
+        )
         if not kinds <= {"scalar", "inline", "leaf"}:
             return "item"
         if not let.type.axes and kinds <= {"scalar"}:
-            return "scalar"
+            return "item" if guarded else "scalar"  # a scalar may be printed before the check
         return "item" if let.name in self.dot_operands and not self.is_plain(load) else "leaf"
 
     def is_plain(self, load: Load) -> bool:

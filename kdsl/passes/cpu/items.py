@@ -25,6 +25,13 @@ class Value(Item):
 
 
 @dataclass(eq=False, slots=True)
+class CheckItem(Item):
+    """A guard: its index values are looked at before anyone uses them."""
+
+    let: Let
+
+
+@dataclass(eq=False, slots=True)
 class Put(Item):
     """A store into a tensor."""
 

@@ -102,6 +102,14 @@ class Define:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """A guard, the `site`-th of the function: the call ends if an index is outside."""
+
+    let: Let
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pack:
     """Copy an operand of a dot so that its lanes lie next to each other, zeros past the last.
 
@@ -169,7 +177,7 @@ class Branch:
     merges: tuple[str, ...] = ()
 
 
-Step = Define | Pack | Product | Nest | Transpose | Loop | Branch
+Step = Define | Check | Pack | Product | Nest | Transpose | Loop | Branch
 
 
 @dataclass(frozen=True, slots=True)

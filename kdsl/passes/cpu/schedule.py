@@ -9,17 +9,27 @@ from __future__ import annotations
 
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import (
-    Along, Block, Dot, Ew, ForRange, ForTiles, If, Let, Load, Stmt, Store,
+    Along, Block, Dot, Ew, ForRange, ForTiles, Guard, If, Let, Load, Stmt, Store,
 )  # fmt: skip
 from kdsl.ir.walk import operands, reads, walk
 from kdsl.passes.cpu import dots
 from kdsl.passes.cpu.context import Context
 from kdsl.passes.cpu.facts import contiguous_axis
-from kdsl.passes.cpu.items import DotItem, Inner, Item, PackItem, Put, Sweep, Update, Value
+from kdsl.passes.cpu.items import (
+    CheckItem,
+    DotItem,
+    Inner,
+    Item,
+    PackItem,
+    Put,
+    Sweep,
+    Update,
+    Value,
+)
 from kdsl.passes.cpu.masks import always
 from kdsl.passes.cpu.nests import Draft, finish
 from kdsl.passes.cpu.plan import (
-    Branch, Buffer, Define, Hold, Loop, Nest, Pack, Product, Stage, Step, Transpose,
+    Branch, Buffer, Check, Define, Hold, Loop, Nest, Pack, Product, Stage, Step, Transpose,
 )  # fmt: skip
 
 
@@ -49,6 +59,8 @@ class _BlockPlanner:
             match s:
                 case Let(name=name) if cx.facts.kind(name) == "scalar":
                     self.defines.append(s)
+                case Let(name=name, op=Guard()):
+                    self._add(CheckItem(s), name)
                 case Let(name=name) if name in cx.inside_dot:
                     pass
                 case Let(name=name, op=Load()) if name in cx.pack_at_load:
@@ -153,7 +165,7 @@ class _BlockPlanner:
 
     def _reads(self, item: Item) -> tuple[str, ...]:
         match item:
-            case Value(let=let) | Sweep(let=let):
+            case Value(let=let) | Sweep(let=let) | CheckItem(let=let):
                 return operands(let.op)
             case Put(store=store):
                 return reads(store)
@@ -174,6 +186,7 @@ class _BlockPlanner:
     def _leaves(self, name: str) -> set[str]:
         """Carried values that a name is recomputed from."""
         facts = self.cx.facts
+        name = facts.unguarded(name)
         kind = facts.kind(name)
         if kind == "carried":
             return {name}
@@ -285,6 +298,8 @@ class _BlockPlanner:
     def _emit(self, item: Item) -> Step:
         cx = self.cx
         match item:
+            case CheckItem(let=let):
+                return Check(let, cx.sites[let.name])
             case Put(store=store):
                 return Transpose(store, cx.homes[store.value])
             case PackItem(source=source, depth=depth, transposed=transposed):

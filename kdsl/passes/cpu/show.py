@@ -9,6 +9,7 @@ from kdsl.ir.nodes import ForRange, ForTiles
 from kdsl.passes.cpu.plan import (
     Action,
     Branch,
+    Check,
     Comparison,
     Compute,
     Define,
@@ -49,6 +50,8 @@ def _step(step: Step) -> Iterator[str]:
     match step:
         case Define(let=let):
             yield f"define {let.name}"
+        case Check(let=let, site=site):
+            yield f"check {let.name} (site {site})"
         case Pack(source=source, buffer=buffer, transposed=transposed):
             yield f"pack {source} -> {buffer}" + (" transposed" if transposed else "")
         case Product():

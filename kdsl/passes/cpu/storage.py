@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kdsl.errors import InternalError
-from kdsl.ir.nodes import Cast, Ew, Let, Load, Reduce
+from kdsl.ir.nodes import Cast, Ew, Guard, Let, Load, Reduce
 from kdsl.ir.walk import operands, reads
 from kdsl.passes.cpu.context import Context
 from kdsl.passes.cpu.items import Item, Value
 from kdsl.passes.cpu.plan import (
-    Branch, Compute, Define, Fold, Hold, Loop, Nest, Pack, PhasePlan, Product, Step, Transpose,
-    Write,
+    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, PhasePlan, Product, Step,
+    Transpose, Write,
 )  # fmt: skip
 
 
@@ -82,6 +82,8 @@ class _Check:
             match step:
                 case Define():
                     pass
+                case Check(let=let):
+                    self.value(let.name, set(), step)
                 case Pack(source=source):
                     self.read(source, step)
                 case Product():
@@ -154,7 +156,7 @@ class _Check:
                 self.value(a, fresh, step)
 
     def _needs_memory(self, let: Let) -> bool:
-        return not isinstance(let.op, (Ew, Cast, Load)) and bool(let.type.axes)
+        return not isinstance(let.op, (Ew, Cast, Load, Guard)) and bool(let.type.axes)
 
     def chain(self, name: str, step: Step) -> None:
         """Reads of a dot's chains."""
