@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kdsl.dtypes import f32
+from kdsl.dtypes import boolean, f32, i64
 from kdsl.errors import KernelTypeError
 from kdsl.ir.nodes import (
-    Block,
-    Carry,
-    Cast,
-    Dot,
-    Ew,
-    ForRange,
-    ForTiles,
-    Func,
-    Let,
-    Load,
-    Reduce,
-    Stmt,
+    Block, Carry, Cast, Const, Dot, Ew, ForRange, ForTiles, Func, Iota, Let, Load, Op, Reduce, Stmt,
 )  # fmt: skip
 from kdsl.ir.types import Axis, Type
 from kdsl.ir.walk import carries, lets, map_blocks, statements, value_types
@@ -113,6 +102,40 @@ def plain_dots(func: Func) -> Func:
     return map_blocks(func, lambda block: tuple(t for s in block for t in expand(s)))
 
 
+def plain_reductions(func: Func) -> Func:
+    """argmax is the first place where the maximum stands, or where a NaN does; argmin likewise."""
+    types = value_types(func)
+    fresh = _Fresh(set(types))
+
+    def expand(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Let) or not isinstance(s.op, Reduce):
+            return (s,)
+        if s.op.fn not in ("argmax", "argmin"):
+            return (s,)
+        x, axis, kind = s.op.arg, s.op.axis, types[s.op.arg]
+        out: list[Stmt] = []
+
+        def let(type_: Type, op: Op) -> str:
+            name = fresh(s.name)
+            out.append(Let(name, type_, op, span=s.span))
+            return name
+
+        here = Type(boolean, kind.axes)
+        best = let(Type(kind.dtype, s.type.axes), Reduce(s.op.fn.removeprefix("arg"), x, axis))
+        found = let(here, Ew("eq", (x, best)))
+        if kind.dtype.is_float:
+            found = let(here, Ew("or", (found, let(here, Ew("ne", (x, x))))))
+        index = let(Type(i64, (axis,)), Iota(axis))
+        never = let(Type(i64), Const(str(2**63 - 1)))
+        place = let(Type(i64, kind.axes), Ew("where", (found, index, never)))
+        if s.type.dtype is i64:
+            return (*out, replace(s, op=Reduce("min", place, axis)))
+        first = let(Type(i64, s.type.axes), Reduce("min", place, axis))
+        return (*out, replace(s, op=Cast(first)))
+
+    return map_blocks(func, lambda block: tuple(t for s in block for t in expand(s)))
+
+
 def own_carries(func: Func) -> Func:
     """No carry takes over another carry's value as it is: such a value is copied first, so that
     the order in which carries are written does not matter."""
@@ -158,4 +181,4 @@ class _Fresh:
 
 def prepare(func: Func) -> Func:
     """All rewrites but tile sizes, which need the lane axes."""
-    return own_carries(plain_dots(widen_operands(func)))
+    return own_carries(plain_reductions(plain_dots(widen_operands(func))))
