@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from kdsl.dims import DimExpr, Extent
 from kdsl.dtypes import i64
-from kdsl.errors import Span
+from kdsl.errors import KernelTypeError, Span
 from kdsl.frontend.builder import Scope
 from kdsl.frontend.context import Context, literal
 from kdsl.frontend.control import CannotJoin, Joined, as_joined, join, same
@@ -194,7 +194,7 @@ def _attempt(
     frame.loops -= 1
     scope = builder.scope
     _learn(ctx, frame, loop, variables, dropped, outside, scope)
-    nexts = {v.name: _nexts(ctx, frame, v) for v in variables.values()}
+    nexts = {v.name: _nexts(ctx, frame, v, loop.span) for v in variables.values()}
     body = builder.close()
     carries: list[Carry] = []
     after: dict[str, object] = {}
@@ -273,13 +273,18 @@ def _own_type(ctx: Context, value: object, span: Span) -> Joined:
     return join(ctx, value, value, span)
 
 
-def _nexts(ctx: Context, frame: Frame, v: Variable) -> list[str]:
+def _nexts(ctx: Context, frame: Frame, v: Variable, span: Span) -> list[str]:
+    """Names of a variable's values at the end of an iteration, over the axes of its carries."""
     assert v.types is not None
-    span = Span("", 0, 0, 0)
     leaves = _leaves(frame.names[v.name])
-    return [
-        as_joined(ctx, leaf, type_, span).name for leaf, type_ in zip(leaves, v.types, strict=True)
-    ]
+    try:
+        return [as_joined(ctx, leaf, t, span).name for leaf, t in zip(leaves, v.types, strict=True)]
+    except KernelTypeError as err:
+        raise ctx.type_error(
+            f"`{v.name}` would change its axes in the loop", span,
+            f"it is computed from all of itself as {describe(leaves[0])}",
+            "write it to a scratch tensor and read it in another parallel loop",
+        ) from err  # fmt: skip
 
 
 def _learn(

@@ -9,7 +9,7 @@ from types import FunctionType
 
 from kdsl.dims import Dim
 from kdsl.dtypes import DType, TensorType
-from kdsl.errors import InternalError, KernelError
+from kdsl.errors import InternalError, KernelError, KernelSyntaxError
 from kdsl.frontend.builder import Builder
 from kdsl.frontend.calls import Arguments, bind_helper
 from kdsl.frontend.context import Context
@@ -50,8 +50,13 @@ def lower(kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[st
             )
     try:
         return _lower(kernel, all_dtypes, chosen)
-    except (KernelError, InternalError, RecursionError):
+    except (KernelError, InternalError):
         raise
+    except RecursionError as err:
+        raise KernelSyntaxError(
+            "an expression of this kernel is nested too deeply", kernel.span(kernel.node),
+            help="give parts of it names",
+        ) from err  # fmt: skip
     except Exception as err:
         raise InternalError(f"lowering `{kernel.name}`: {type(err).__name__}: {err}") from err
 
@@ -158,6 +163,9 @@ def _call(ctx: Context, function: object, arguments: Arguments, name: str) -> ob
     ctx.depth += 1
     try:
         flow = run(ctx, frame, source.node.body)
+    except KernelError as err:
+        err.add_note(f"in `{name}`, called from {arguments.span}")
+        raise
     finally:
         ctx.depth -= 1
     return flow.value if isinstance(flow, Returned) else None

@@ -295,3 +295,27 @@ def test_tile_sizes_are_given_by_loop_variable():
     assert sizes() == [10] * 10
     assert sizes(n=4) == [4] * 8 + [2] * 2
     assert sizes(j=4) == [10] * 10
+
+
+def test_an_error_in_a_helper_points_into_it_and_notes_the_call():
+    def kernel(x: f32[N], o: Out[f32[N]]):
+        for i in kdsl.parallel(N):
+            o[i] = wrong(x[i])
+
+    with pytest.raises(KernelTypeError) as caught:
+        lower(capture(kernel), {}, {})
+    assert caught.value.span.text == "    return v + nothing  # noqa: F821"
+    (note,) = caught.value.__notes__
+    assert note.startswith("in `wrong`, called from ")
+    assert "test_source.py" in note
+
+
+def wrong(v):
+    return v + nothing  # noqa: F821
+
+
+def test_an_endless_expression_is_one_error():
+    text = body("o[i] = " + " + ".join(["x[i]"] * 500))
+    k = define(text)
+    with pytest.raises(KernelSyntaxError, match="nested too deeply"):
+        lower(capture(k, source=text), {}, {})
