@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Examples are the same in every run, and none fails for being slow on a busy machine.
+hypothesis.settings.register_profile("kdsl", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("kdsl")
 
 GOLDEN = Path(__file__).parent / "golden"
 
