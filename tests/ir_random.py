@@ -6,7 +6,7 @@ small integers, so a pass may reorder sums without a rounding that differs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -54,6 +54,7 @@ class Builder:
     open: tuple[str, ...] = ("n", "K")
     count: list[int] = field(default_factory=lambda: [0])
     budget: list[int] = field(default_factory=lambda: [25])
+    gathers: bool = False
 
     def name(self) -> str:
         self.count[0] += 1
@@ -79,7 +80,7 @@ class Builder:
         return stmt
 
     def inner(self, *axes: str) -> Builder:
-        return Builder(self.draw, dict(self.scope), self.open + axes, self.count, self.budget)
+        return replace(self, scope=dict(self.scope), open=self.open + axes)
 
     # ---- statements
 
@@ -94,6 +95,8 @@ class Builder:
     def stmt(self, depth: int) -> list[ir.Stmt]:
         makers = [self.const, self.ew, self.ew, self.ew, self.product, self.multiply_add, self.load,
                   self.load, self.place, self.reduce, self.dot, self.cast]  # fmt: skip
+        if self.gathers:
+            makers += [self.gather, self.gather]
         if depth:
             makers += [lambda: self.loop(depth), lambda: self.branch(depth)]
         return self.pick(*makers)()
@@ -166,6 +169,20 @@ class Builder:
                 axes = self.order((k, "n"))
                 return [self.let(Type(f64, axes), ir.Load("y", (ir.Along(k), ir.Along("n"))))]
         return [self.let(Type(f64, ("n",)), ir.Load("z", (row, ir.Along("n"))))]
+
+    def gather(self) -> list[ir.Stmt]:
+        """A load at an index that is in bounds, but so that no proof finds it."""
+        size, zero = self.let(Type(i64), ir.DimSize(M)), self.let(Type(i64), ir.Const("0"))
+        at = self.pick(*self.values(i64))
+        axes = self.scope[at].axes
+        low = self.let(Type(boolean, axes), ir.Ew("ge", (at, zero.name)))
+        high = self.let(Type(boolean, axes), ir.Ew("lt", (at, size.name)))
+        both = self.let(Type(boolean, axes), ir.Ew("and", (low.name, high.name)))
+        safe = self.let(Type(i64, axes), ir.Ew("where", (both.name, at, zero.name)))
+        k = self.pick(*(a for a in self.open if a != "n"))
+        load = ir.Load("x", (ir.Point(safe.name), ir.Along(k)))
+        return [size, zero, low, high, both, safe,
+                self.let(Type(f64, self.order(axes, (k,))), load)]  # fmt: skip
 
     def reduce(self) -> list[ir.Stmt]:
         found = [n for n, t in self.scope.items() if t.axes]
@@ -263,11 +280,11 @@ class Builder:
 
 
 @st.composite
-def funcs(draw: st.DrawFn, strict: bool = False) -> ir.Func:
-    """A function over M, N, K that writes `o` and changes `z`."""
+def funcs(draw: st.DrawFn, strict: bool = False, gathers: bool = False) -> ir.Func:
+    """A function over M, N, K that writes `o` and changes `z`; `gathers`: by data too."""
     first = ir.Let("i_0", Type(i64), ir.LoopVar("i"))
     host = {s.name: s.type for s in HOST if isinstance(s, ir.Let)}
-    build = Builder(draw, {**host, "i_0": Type(i64)})
+    build = Builder(draw, {**host, "i_0": Type(i64)}, gathers=gathers)
     body = [first, *build.block(depth=2)]
     readable = list(build.scope)
     for slot in range(draw(st.integers(1, 4))):

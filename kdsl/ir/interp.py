@@ -30,6 +30,7 @@ from kdsl.ir.nodes import (
     ForRange,
     ForTiles,
     Func,
+    Guard,
     If,
     Index,
     Iota,
@@ -222,6 +223,9 @@ class _Machine:
                 return self.result(REDUCTIONS[fn].numpy(self.values[arg], at), type_)
             case Dot():
                 return self.dot(op, type_)
+            case Guard(arg=arg, tensor=tensor, dim=dim):
+                self.inside(self.values[arg], tensor, dim)
+                return self.values[arg]
         raise TypeError(f"run: no rule for {type(op).__name__}")
 
     def dot(self, op: Dot, type_: Type) -> Array:
@@ -267,17 +271,22 @@ class _Machine:
         self, name: str, index: tuple[Index, ...], axes: tuple[str, ...]
     ) -> tuple[Array, ...]:
         """Index arrays for NumPy, one a dimension, over `axes`. Raises IndexError."""
-        shape = self.tensors[name].shape
         places = tuple(_align(self.indices(i), self.axes_of(i), axes) for i in index)
-        nothing = 0 in np.broadcast_shapes(*(p.shape for p in places))
-        for dimension, (at, size) in enumerate(zip(places, shape, strict=True)):
-            if not nothing and (at.min() < 0 or at.max() >= size):
-                worst = at.min() if at.min() < 0 else at.max()
-                raise IndexError(
-                    f"{self.func.name}: index {worst} of `{name}` is outside dimension "
-                    f"{dimension}, which has size {size}"
-                )
+        if 0 not in np.broadcast_shapes(*(p.shape for p in places)):
+            for dim, at in enumerate(places):
+                self.inside(at, name, dim)
         return places
+
+    def inside(self, indices: Array, tensor: str, dim: int) -> None:
+        """Raise IndexError for an index that is not in this dimension of a tensor."""
+        size, extent = self.tensors[tensor].shape[dim], self.func.tensor(tensor).shape[dim]
+        outside = indices[(indices < 0) | (indices >= size)]
+        if outside.size:
+            known = f"size {size}" if isinstance(extent, int) else f"{extent}={size}"
+            raise IndexError(
+                f"{self.func.name}: index {outside.flat[0]} is out of range for dimension {dim} "
+                f"of `{tensor}` ({known})"
+            )
 
     def indices(self, index: Index) -> Array:
         if isinstance(index, Point):

@@ -135,6 +135,16 @@ class Dot(Op):
     acc: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Guard(Op):
+    """The index `arg` itself, of any integer dtype; where it is not in [0, size of dimension `dim`
+    of `tensor`), at any of its places, the call ends with an IndexError."""
+
+    arg: str
+    tensor: str
+    dim: int
+
+
 # ---- statements
 
 

@@ -28,6 +28,7 @@ from kdsl.ir.nodes import (
     ForRange,
     ForTiles,
     Func,
+    Guard,
     If,
     Index,
     Iota,
@@ -291,6 +292,11 @@ class _Builder:
                 return Load(str(tensor), self.place(place), span=span)
             case "call", _:
                 return self.call(tree, span)
+            case "guard", [fn, arg, tensor, dim]:
+                index = self.extent(arg)
+                if str(fn) != "guard" or not isinstance(index, Dim):
+                    self.fail(tree, f"wrong form of `{fn}`", "guard(index; tensor, dimension)")
+                return Guard(index.name, str(tensor), int(_token(dim)), span=span)
         raise TypeError(f"parse: no rule for {tree.data}")
 
     def call(self, tree: Tree, span: Span) -> Op:
@@ -308,7 +314,7 @@ class _Builder:
                 return Dot(a, b, over, span=span)
             case "dot", (a, b), str(), [acc]:
                 return Dot(a, b, over, acc, span=span)
-            case _, (a,), str(), []:
+            case _, (a,), str(), [] if fn != "guard":
                 return Reduce(fn, a, over, span=span)
             case "arg", (a,), None, []:
                 return Arg(a, span=span)
@@ -316,7 +322,7 @@ class _Builder:
                 return LoopVar(a, span=span)
             case "cast", (a,), None, []:
                 return Cast(a, span=span)
-            case _, _, None, [] if fn not in ("size", "arg", "var", "cast", "dot"):
+            case _, _, None, [] if fn not in ("size", "arg", "var", "cast", "dot", "guard"):
                 return Ew(fn, names, span=span)
         self.fail(tree, f"wrong form of `{fn}`")
 

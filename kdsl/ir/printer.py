@@ -23,6 +23,7 @@ from kdsl.ir.nodes import (
     ForRange,
     ForTiles,
     Func,
+    Guard,
     If,
     Index,
     Iota,
@@ -80,6 +81,8 @@ def show_op(op: Op, axes: Collection[str]) -> str:
             return f"{fn}({arg}; {axis})"
         case Dot(a=a, b=b, axis=axis, acc=acc):
             return (f"{acc} + " if acc else "") + f"dot({a}, {b}; {axis})"
+        case Guard(arg=arg, tensor=tensor, dim=dim):
+            return f"guard({arg}; {tensor}, {dim})"
     raise TypeError(f"show_op: no rule for {type(op).__name__}")
 
 

@@ -27,6 +27,7 @@ from kdsl.ir.nodes import (
     ForRange,
     ForTiles,
     Func,
+    Guard,
     If,
     Index,
     Iota,
@@ -309,6 +310,8 @@ class _Checker:
                 return self.reduction(op)
             case Dot():
                 return self.dot(op)
+            case Guard():
+                return self.guard(op)
         raise TypeError(f"verify: no rule for {type(op).__name__}")
 
     def tensor(self, name: str) -> TensorType:
@@ -333,6 +336,15 @@ class _Checker:
                     _need(type_.dtype.is_int, f"index `{value}` is {type_}, not of an integer type")
                     axes.append(type_.axes)
         return self.union(axes)
+
+    def guard(self, op: Guard) -> Type:
+        tensor, type_ = self.tensor(op.tensor), self.read(op.arg)
+        _need(
+            0 <= op.dim < tensor.ndim,
+            f"`{op.tensor}` has ndim {tensor.ndim}, so no dimension {op.dim}",
+        )
+        _need(type_.dtype.is_int, f"index `{op.arg}` is {type_}, not of an integer type")
+        return type_
 
     def elementwise(self, op: Ew) -> Type:
         args = [self.read(a) for a in op.args]

@@ -18,6 +18,7 @@ from kdsl.ir.nodes import (
     ForRange,
     ForTiles,
     Func,
+    Guard,
     If,
     Index,
     Iota,
@@ -44,7 +45,7 @@ def operands(op: Op) -> tuple[str, ...]:
             return index_operands(index)
         case Ew(args=args):
             return args
-        case Cast(arg=arg) | Reduce(arg=arg):
+        case Cast(arg=arg) | Reduce(arg=arg) | Guard(arg=arg):
             return (arg,)
         case Dot(a=a, b=b, acc=acc):
             return (a, b) if acc is None else (a, b, acc)
@@ -104,6 +105,11 @@ def statements(func: Func) -> Iterator[Stmt]:
 def lets(func: Func) -> dict[str, Let]:
     """Every `Let` of a function by name."""
     return {s.name: s for s in statements(func) if isinstance(s, Let)}
+
+
+def guards(func: Func) -> tuple[Let, ...]:
+    """The `Let`s of all `Guard`s in program order: a fault names one by its place here."""
+    return tuple(s for s in statements(func) if isinstance(s, Let) and isinstance(s.op, Guard))
 
 
 def carries(func: Func) -> Iterator[Carry]:
@@ -192,7 +198,7 @@ def rename(func: Func, names: dict[str, str]) -> Func:
                 return replace(o, index=index(o.index))
             case Ew():
                 return replace(o, args=tuple(map(new, o.args)))
-            case Cast() | Reduce():
+            case Cast() | Reduce() | Guard():
                 return replace(o, arg=new(o.arg))
             case Dot():
                 return replace(o, a=new(o.a), b=new(o.b), acc=o.acc and new(o.acc))

@@ -109,6 +109,8 @@ def _declarations(func: ir.Func) -> ir.Func:
             case ir.Let(op=ir.Load(tensor=tensor, index=index)):
                 tensors.add(tensor)
                 axes |= {i.axis for i in index if isinstance(i, ir.Along)}
+            case ir.Let(op=ir.Guard(tensor=tensor)):
+                tensors.add(tensor)
             case ir.Store(tensor=tensor, index=index):
                 tensors.add(tensor)
                 axes |= {i.axis for i in index if isinstance(i, ir.Along)}

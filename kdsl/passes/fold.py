@@ -102,6 +102,10 @@ class _Folder:
                 return ir.Const(str(size), span=op.span)
             case ir.Cast():
                 return self.cast(op, type_)
+            case ir.Guard(arg=arg, tensor=tensor, dim=dim):
+                at, extent = self.constant(arg), self.func.tensor(tensor).shape[dim]
+                inside = at is not None and isinstance(extent, int) and 0 <= at < extent
+                return arg if inside else op
             case ir.Ew():
                 values = [self.constant(a) for a in op.args]
                 known = [v for v in values if v is not None]

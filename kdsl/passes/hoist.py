@@ -14,8 +14,8 @@ def hoist(func: ir.Func) -> ir.Func:
     """Move what a loop does not change in front of it.
 
     A loop may run no iteration, so a load moves only if it is in bounds wherever it stands, and
-    only from a tensor that its phase does not write. Literals and masks over axes stay: they cost
-    less than the memory to keep them in.
+    only from a tensor that its phase does not write; a guard, which may fail, never moves.
+    Literals and masks over axes stay: they cost less than the memory to keep them in.
     """
     types = value_types(func)
     stuck = {s.name for s, _ in unproven(func) if isinstance(s, ir.Let)}
@@ -71,6 +71,8 @@ def _stays(s: ir.Let, types: dict[str, Type], written: set[str]) -> bool:
     match s.op:
         case ir.Load(tensor=tensor):
             return tensor in written
+        case ir.Guard():
+            return True
         case ir.Const() | ir.Iota():
             return not s.type.is_scalar
         case ir.Ew() | ir.Cast():

@@ -13,8 +13,8 @@ from typing import Literal
 from kdsl.dims import Dim, DimOp, Extent
 from kdsl.dtypes import i64
 from kdsl.ir import nodes as ir
-from kdsl.ir.walk import lets, statements
-from kdsl.passes.poly import Poly, atom, number
+from kdsl.ir.walk import lets, statements, value_types
+from kdsl.passes.poly import Poly, atom, is_opaque, number
 
 #: How deep a proof may nest: the kernels seen need 5.
 _DEPTH = 12
@@ -55,7 +55,7 @@ class Indices:
     """Polynomials of a function's values, and proofs that one is not negative."""
 
     def __init__(self, func: ir.Func) -> None:
-        self.func, self.lets = func, lets(func)
+        self.func, self.lets, self.types = func, lets(func), value_types(func)
         self.axes = {a.name: a for a in func.axes}
         self.loops = {s.axis: s for s in statements(func) if isinstance(s, ir.ForTiles)}
         self.rules: dict[str, Rule] = {}
@@ -73,6 +73,9 @@ class Indices:
     def _poly(self, name: str) -> Poly:
         """The polynomial that an i64 value is (at each place, if it has axes)."""
         let = self.lets.get(name)
+        if let is not None and isinstance(let.op, ir.Guard):
+            size = self.func.tensor(let.op.tensor).shape[let.op.dim]
+            return self._atom(name, Between(number(0), self.extent(size) - 1))
         if let is None or let.type.dtype != i64:
             return self._widened(name) or atom(f"value {name}")
         match let.op:
@@ -107,6 +110,9 @@ class Indices:
                     return self.poly(arg)
             case ir.Const(text=text) if let and let.type.dtype.is_int:
                 return number(int(text, 0))
+            case ir.Load() if let and let.type.dtype.kind == "uint":
+                most = number((1 << let.type.dtype.bits) - 1)
+                return self._atom(name, Between(number(0), most))
         return None
 
     def _binary(self, name: str, fn: str, a: Poly, b: Poly) -> Poly:
@@ -227,7 +233,7 @@ class Indices:
         if _sign(p) == 1:
             return True
         # a fact has to make up for the first term that is negative or of unknown sign
-        short, factor = next((m, x) for m, x in p.terms if x < 0 or any(map(_opaque, m)))
+        short, factor = next((m, x) for m, x in p.terms if x < 0 or any(map(is_opaque, m)))
         return any(
             self.holds(p - f, facts[:i] + facts[i + 1 :], min(depth - 1, _FACTS))
             for i, f in enumerate(facts)
@@ -287,14 +293,9 @@ class Indices:
         return positive and known(self._reduced(b * rest) + (a - b + 1) * k)
 
 
-def _opaque(name: str) -> bool:
-    """Whether an atom is no dim, so that it may be negative."""
-    return " " in name
-
-
 def _sign(p: Poly) -> int:
     """1 if no term is negative, -1 if none is positive (dims are not negative), 0 otherwise."""
-    if any(map(_opaque, p.atoms())):
+    if not p.is_plain:
         return 0
     if all(factor > 0 for _, factor in p.terms):
         return 1

@@ -49,6 +49,11 @@ class Poly:
         for monomial, _ in self.terms:
             yield from monomial
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every atom is a dim: one value in a call, and not negative."""
+        return not any(map(is_opaque, self.atoms()))
+
     def split(self, atom: str) -> tuple[Poly, Poly] | None:
         """(a, b) with self = a * atom + b, neither of them with the atom; None: not linear."""
         inside: dict[Monomial, int] = {}
@@ -77,6 +82,11 @@ def number(value: int) -> Poly:
 
 def atom(name: str) -> Poly:
     return Poly((((name,), 1),))
+
+
+def is_opaque(atom: str) -> bool:
+    """Whether an atom is no dim, so that it may be negative."""
+    return " " in atom
 
 
 def _poly(value: Poly | int) -> Poly:

@@ -6,6 +6,7 @@ import pytest
 
 from kdsl.ir.interp import run
 from kdsl.ir.parser import parse
+from kdsl.passes.bounds import bounds
 from tests.ir_texts import ATTENTION, CONTROL, MATMUL, MEAN_OF_SQUARES, SOFTMAX
 
 rng = np.random.default_rng(0)
@@ -105,6 +106,32 @@ def test_a_requirement_that_does_not_hold_is_an_error():
 def test_an_index_outside_its_tensor_is_an_error(at):
     args = {"x": normal(5, 6), "pick": np.full(5, at, np.int32), "limit": 0,
             "half": normal(5, 3), "seen": np.zeros(5, np.int32)}  # fmt: skip
-    message = f"index {at} of `x` is outside dimension 0, which has size 5"
+    message = rf"control: index {at} is out of range for dimension 0 of `x` \(M=5\)"
+    for func in (parse(CONTROL), bounds(parse(CONTROL))):
+        with pytest.raises(IndexError, match=message):
+            run(func, args)
+
+
+GUARD = """\
+kernel f(ids: i32[N], table: f32[4, 3], o: Out[f32[N]]) {
+  dims N
+  axis n = tiles(N)
+  parallel n in tiles(N) {
+    id: i32[n] = ids[n]
+    id_2: i32[n] = guard(id; table, 1)
+    t: f32[n] = cast(id_2)
+    o[n] = t
+  }
+}
+"""
+
+
+def test_a_guard_gives_its_index_or_an_error_that_names_one_outside():
+    o = np.zeros(5, np.float32)
+    args = {"table": np.zeros((4, 3), np.float32), "o": o}
+    run(parse(GUARD), {**args, "ids": np.array([0, 2, 1, 0, 2], np.int32)})
+    np.testing.assert_array_equal(o, [0, 2, 1, 0, 2])
+    message = r"index 3 is out of range for dimension 1 of `table` \(size 3\)"
     with pytest.raises(IndexError, match=message):
-        run(parse(CONTROL), args)
+        run(parse(GUARD), {**args, "ids": np.array([0, 2, 3, -7, 2], np.int32)})
+    run(parse(GUARD), {**args, "o": o[:0], "ids": np.zeros(0, np.int32)})

@@ -4,9 +4,10 @@ import pytest
 
 from kdsl.dims import Dim
 from kdsl.errors import KernelSyntaxError
-from kdsl.ir.nodes import Along, Const, ForRange, ForTiles, Func, If, Let, Load, Point
+from kdsl.ir.nodes import Along, Const, ForRange, ForTiles, Func, Guard, If, Let, Load, Point
 from kdsl.ir.parser import parse
 from kdsl.ir.printer import show
+from kdsl.ir.walk import guards
 
 EVERYTHING = """\
 strict kernel everything(
@@ -41,6 +42,7 @@ strict kernel everything(
     tiny: f32 = 1e-30
     lo: i64 = m.start
     at: i64[m] = m.index
+    safe: i64[m] = guard(at; part, 1)
     for n in tiles(start=lo, stop=b) with
         acc: f32[m, D] = x as acc_end,
         top: f32[m] = z as top_end {
@@ -94,6 +96,8 @@ def test_parsed_nodes_are_what_the_text_says():
     assert body["gather"].op == Load("w", (Point("D"),))
     assert body["x"].op == Load("q", (Point("b"), Point("b"), Along("m"), Along("D")))
     assert body["low"].op == Const("-inf")
+    assert body["safe"].op == Guard("at", "part", 1)
+    assert guards(func) == (body["safe"],)
     loop = next(s for s in func.phases[0].body if isinstance(s, ForTiles))
     assert [(c.name, c.init, c.next, c.result) for c in loop.carries] == [
         ("acc", "x", "acc_2", "acc_end"),
@@ -138,6 +142,7 @@ def test_a_literal_keeps_its_exact_text(text):
         "var",
         "cast",
         "dot",
+        "guard",
         "tiles",
         "range",
         "inf",
@@ -190,6 +195,16 @@ ERRORS = [
         "kernel a() {\n  parallel {\n    t: f32 = max(a, b; n)\n  }\n}",
         "wrong form of `max`\n --> a.kdsl:3:14\n  |\n3 |     t: f32 = max(a, b; n)\n"
         "  |              ^^^^^^^^^^^^",
+    ),
+    (
+        "kernel a() {\n  parallel {\n    t: f32 = sum(a; n, 0)\n  }\n}",
+        "wrong form of `sum`\n --> a.kdsl:3:14\n  |\n3 |     t: f32 = sum(a; n, 0)\n"
+        "  |              ^^^^^^^^^^^^\nhelp: guard(index; tensor, dimension)",
+    ),
+    (
+        "kernel a() {\n  parallel {\n    t: i64 = guard(a; x)\n  }\n}",
+        "wrong form of `guard`\n --> a.kdsl:3:14\n  |\n3 |     t: i64 = guard(a; x)\n"
+        "  |              ^^^^^^^^^^^",
     ),
     (
         "kernel a() {\n  parallel {\n    t: f32 = b\n  }\n}",

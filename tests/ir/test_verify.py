@@ -49,6 +49,11 @@ BROKEN = {
     "t: f32[n] = x[n, n]": "2 indices for a tensor of ndim 1",
     "t: f32[n] = x[a]": "index `a` is f32[n], not of an integer type",
     "t: f32[n] = y[n]": "there is no tensor `y`",
+    "t: f32[n] = guard(a; x, 0)": "index `a` is f32[n], not of an integer type",
+    "t: i64 = guard(one; y, 0)": "there is no tensor `y`",
+    "t: i64 = guard(one; x, 1)": "`x` has ndim 1, so no dimension 1",
+    "t: i32 = guard(one; x, 0)": "`t` is declared i32, but the operation gives i64",
+    "t: i64 = guard(late; x, 0)": "`late` is not defined",
     "t: i64 = var(j)": "no loop over `j` is open here",
     "t: i64 = m.start": "no tile loop over `m` is open here",
     "t: i64[m] = m.index": "`t`: no loop over axis `m` is open here",
@@ -90,7 +95,13 @@ def test_a_broken_rule_is_named(body):
 
 
 @pytest.mark.parametrize(
-    "statement", ["t: f32[N] = x[N]", "for i in range(h, h) {\n    }", "t: f32[N] = 0.0"]
+    "statement",
+    [
+        "t: f32[N] = x[N]",
+        "t: i64 = 0\n    u: i64 = guard(t; x, 0)",
+        "for i in range(h, h) {\n    }",
+        "t: f32[N] = 0.0",
+    ],
 )
 def test_the_host_computes_scalars_only(statement):
     with pytest.raises(KernelTypeError, match="only scalar arithmetic runs on the host"):

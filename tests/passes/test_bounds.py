@@ -1,14 +1,18 @@
-"""Accesses are proven in bounds from the signature and the requirements, or refused."""
+"""Accesses are proven in bounds from the signature and the requirements, guarded, or refused."""
 
 import pytest
 
 from kdsl.errors import KernelTypeError
 from kdsl.ir.parser import parse
+from kdsl.ir.printer import show_stmt
+from kdsl.ir.verify import verify
+from kdsl.ir.walk import guards
 from kdsl.passes.bounds import bounds, unproven
 from tests.ir_texts import ATTENTION, CONTROL, MATMUL, MEAN_OF_SQUARES, SOFTMAX
 
 FRAME = """\
-kernel f(x: f32[N], mat: f32[M, N], half: f32[N // 2], flat: f32[M * N], ids: i64[N], at: i32) {{
+kernel f(x: f32[N], mat: f32[M, N], half: f32[N // 2], flat: f32[M * N], ids: i64[N], at: i32,
+         four: f32[4], byte: u8[N], all: f32[256], o: Out[f32[N]]) {{
   dims N, M, K
   axis n = tiles(N)
   axis N = whole(N)
@@ -66,6 +70,10 @@ PROVEN = [
     "      t: f32 = x[a]\n    }",
     "a: i32 = 0\n    b: i64 = cast(a)\n    t: f32 = x[b]",
     "a: bool = True\n    b: i64 = where(a, i, last)\n    t: f32 = x[b]",
+    "a: u8[n] = byte[n]\n    t: f32[n] = all[a]",
+    "a: i64[n] = ids[n]\n    b: i64[n] = guard(a; x, 0)\n    t: f32[n] = x[b]",
+    "a: i64 = ids[i]\n    b: i64 = guard(a; half, 0)\n    t: f32 = half[b]\n    u: f32 = x[b]",
+    "a: i32 = arg(at)\n    b: i32 = guard(a; flat, 0)\n    c: i64 = cast(b)\n    t: f32 = flat[c]",
 ]
 UNPROVEN = [
     "t: f32 = x[j]",
@@ -122,15 +130,78 @@ def test_ordinary_kernels_are_in_bounds(text):
     assert not list(unproven(parse(text)))
 
 
-def test_a_gather_is_refused_with_its_place():
+def guarded(body):
+    """What `bounds` makes of statements that stand in the frame."""
+    func = parse(FRAME.format(host="", body=body), "f.kdsl")
+    new = bounds(func)
+    verify(new, "bounds")
+    assert bounds(new) is new
+    axes = [a.name for a in new.axes]
+    shown = [line for s in new.phases[0].body for line in show_stmt(s, axes).splitlines()]
+    return "\n    ".join(shown[shown.index("mid: i64 = size(N // 2)") + 1 :])
+
+
+GUARDED = {
+    "a: i64 = ids[i]\n    t: f32 = x[a]":
+    "a: i64 = ids[i]\n    a_2: i64 = guard(a; x, 0)\n    t: f32 = x[a_2]",
+    "a: i64[n] = ids[n]\n    t: f32[n, M] = mat[M, a]":
+    "a: i64[n] = ids[n]\n    a_2: i64[n] = guard(a; mat, 1)\n    t: f32[n, M] = mat[M, a_2]",
+    "a: i32 = arg(at)\n    t: f32 = mat[a, a]":
+    "a: i32 = arg(at)\n    a_2: i32 = guard(a; mat, 0)\n    a_3: i32 = guard(a; mat, 1)\n"
+    "    t: f32 = mat[a_2, a_3]",
+    "t: f32 = x[j]\n    o[j] = t":
+    "j_2: i64 = guard(j; x, 0)\n    t: f32 = x[j_2]\n    o[j_2] = t",
+    "z: i64 = 0\n    a: i64 = ids[i]\n    for r in range(z, a) {\n      b: i64 = var(r)\n"
+    "      t: f32 = x[b]\n    }":
+    "z: i64 = 0\n    a: i64 = ids[i]\n    for r in range(z, a) {\n      b: i64 = var(r)\n"
+    "      b_2: i64 = guard(b; x, 0)\n      t: f32 = x[b_2]\n    }",
+    "a: i64 = ids[i]\n    c: bool = gt(a, one)\n    if c {\n      t: f32 = x[a]\n    } else {\n"
+    "      u: f32 = x[a]\n    }":
+    "a: i64 = ids[i]\n    c: bool = gt(a, one)\n    if c {\n      a_2: i64 = guard(a; x, 0)\n"
+    "      t: f32 = x[a_2]\n    } else {\n      a_3: i64 = guard(a; x, 0)\n"
+    "      u: f32 = x[a_3]\n    }",
+    "c: bool = gt(i, one)\n    if c {\n      t: f32 = x[big]\n    }":
+    "c: bool = gt(i, one)\n    if c {\n      big_2: i64 = guard(big; x, 0)\n"
+    "      t: f32 = x[big_2]\n    }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", GUARDED)
+def test_an_index_that_is_not_proven_is_guarded_once_where_it_is_needed(body):
+    assert guarded(body) == GUARDED[body]
+
+
+def test_a_guard_knows_the_line_and_the_index_that_it_is_for():
+    (guard,) = guards(bounds(parse(CONTROL, "control.kdsl")))
+    assert (str(guard.span), guard.op.span) == ("control.kdsl:14:22", guard.span)
+
+
+OUTSIDE = {
+    "t: f32 = x[big]": ("x", 0, "N"),
+    "a: i64 = neg(one)\n    t: f32 = mat[j, a]": ("mat", 1, "N"),
+    "a: i64 = 4\n    t: f32 = four[a]": ("four", 0, "4"),
+    "t: f32 = x[i]\n    o[big] = t": ("o", 0, "N"),
+}
+
+
+@pytest.mark.parametrize("body", OUTSIDE)
+def test_a_constant_that_is_never_inside_is_refused(body):
+    tensor, dimension, size = OUTSIDE[body]
     with pytest.raises(KernelTypeError) as caught:
-        bounds(parse(CONTROL, "control.kdsl"))
+        guarded(body)
+    assert caught.value.message == f"an index of `{tensor}` is outside its dimension {dimension}"
+    assert caught.value.label == f"this is never in [0, {size})"
+
+
+def test_a_slice_that_may_be_outside_is_refused_with_its_place():
+    with pytest.raises(KernelTypeError) as caught:
+        guarded("t: f32[half] = half[half + one]")
     assert str(caught.value) == (
-        "an index of `x` may be outside its dimension 0\n"
-        "  --> control.kdsl:14:22\n"
+        "an index of `half` may be outside its dimension 0\n"
+        "  --> f.kdsl:25:25\n"
         "   |\n"
-        "14 |     t: f32[E, m] = x[at, E * 2 + odd]\n"
-        "   |                      ^^ cannot show that it stays in [0, M)\n"
+        "25 |     t: f32[half] = half[half + one]\n"
+        "   |                         ^^^^^^^^^^ cannot show that it stays in [0, N // 2)\n"
         "help: kdsl.require(...) what makes it fit, or clamp it with minimum and maximum"
     )
 
