@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -150,6 +151,23 @@ def test_a_wheel_carries_the_headers_the_templates_and_the_core(tmp_path):
     wanted |= {str(file.relative_to(ROOT)) for file in house.tracked(".lark", under=("kdsl/",))}
     assert wanted - names == set()
     assert any(Path(name).name.startswith("_core.") for name in names)
+
+    # What was unpacked is all that this run has of kdsl: it compiles with its own headers.
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    code = f"""
+import runpy, kdsl.paths
+print(kdsl.paths.include_dir(), kdsl.paths.template_dir())
+runpy.run_path({str(ROOT / "examples" / "add.py")!r}, run_name="__main__")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    share = tmp_path / "site" / "kdsl" / "share"
+    assert run.stdout.splitlines() == [
+        f"{share / 'include'} {share / 'templates'}",
+        "add: equal to NumPy, bit for bit",
+    ], run.stderr
 
 
 def _compiles_for_x86() -> bool:
