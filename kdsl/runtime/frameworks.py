@@ -46,7 +46,7 @@ def torch_samples() -> tuple[list[Any], ...]:
             torch.zeros((0, 2), **options),
             torch.ones((2, 3, 4), dtype=torch.bfloat16, **options),
             torch.ones((), dtype=torch.complex64, **options),
-            torch.arange(4, **options),
+            torch.arange(4, **options)[1:],
         ]
         leaf = torch.ones((2, 3), dtype=torch.float32, requires_grad=True, **options)
         scalar = torch.ones((), dtype=torch.float64, requires_grad=True, **options)

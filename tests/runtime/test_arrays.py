@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from kdsl.runtime import Module, Tensor
+from kdsl.runtime import Module, Tensor, _core
 
 # dtype name, DLPack's code and bits, the highest byte of the number 2
 DTYPES = [
@@ -236,3 +236,9 @@ def test_outputs_and_in_outs_of_jax_come_in_the_order_of_the_parameters(hand: Mo
     o = hand.update(np.ones(3, np.float32), state=(x := np.zeros(3, np.float32)))
     assert o.tolist() == [1.0] * 3
     assert x.tolist() == [2.0] * 3
+
+
+def test_arrays_of_the_installed_frameworks_are_read_in_place(hand: Module) -> None:
+    hand.view(np.ones(1))
+    hand.view(torch.ones(1))
+    assert _core.mirrors() == {"numpy": 1, "torch": 1}

@@ -195,6 +195,54 @@ def test_vmapped_and_traced_values_are_refused(hand: Module) -> None:
     )
 
 
+def base_changed_later() -> torch.Tensor:
+    base = torch.zeros(4)
+    view = base[1:]
+    base.mul_(torch.ones(4, requires_grad=True))
+    return view
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+
+GRAD: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "leaf": lambda x: x,
+    "result": lambda x: x + 1,
+    "view": lambda x: x.view(2, 2),
+    "transposed": lambda x: x.view(2, 2).T,
+    "expanded": lambda x: x.expand(3, 4),
+    "of a function": Twice.apply,
+    "bf16": lambda x: x.bfloat16(),
+    "written in place": lambda x: torch.zeros(4).mul_(x),
+    "view written in place": lambda x: torch.zeros(5)[1:].mul_(x),
+    "base written later": lambda x: base_changed_later(),
+    "switched on": lambda x: torch.zeros(4).requires_grad_(),
+    "parameter": lambda x: torch.nn.Parameter(x.detach()),
+}
+
+
+@pytest.mark.parametrize("make", GRAD.values(), ids=GRAD)
+def test_whatever_requires_grad_is_refused(
+    hand: Module, make: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    x = make(torch.ones(4, requires_grad=True))
+    assert x.requires_grad
+    with pytest.raises(ValueError, match=r"with requires_grad=True; pass x\.detach"):
+        hand.view(x)
+    with torch.no_grad():
+        assert hand.view(x).startswith("dtype")
+    assert hand.view(x.detach()).startswith("dtype")
+    with pytest.raises(ValueError, match="with requires_grad=True"):
+        hand.view(x.detach().requires_grad_())
+
+
 def test_requires_grad_is_fine_where_no_gradient_is_wanted(hand: Module) -> None:
     x = torch.ones(3, requires_grad=True)
     with torch.no_grad():

@@ -195,9 +195,13 @@ int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const Typ
 /// Learn the type: 1 it speaks the exchange protocol, 0 it does not, -1 exception.
 int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry);
 
+/// Whether the layouts that rt_take_... trust were found good; -1 before the first array.
+int rt_torch_is_mirrored(void);
+int rt_numpy_is_mirrored(void);
+
 // torch_bits.c
 typedef struct {
-  char may_require_grad;
+  char requires_grad;
   char lazy;  ///< conjugated or negated when read, not in memory
 } TorchBits;
 /// Find out where the bits are; 0 when that is in doubt.

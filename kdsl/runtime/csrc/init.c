@@ -1,6 +1,12 @@
 // init.c: the extension module kdsl.runtime._core.
 #include "core.h"
 
+static PyObject* mirrors(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  return Py_BuildValue("{s:i,s:i}", "numpy", rt_numpy_is_mirrored(), "torch",
+                       rt_torch_is_mirrored());
+}
+
 static PyMethodDef methods[] = {
     {"use_provider", rt_use_provider, METH_O,
      "use_provider(path)\n--\n\n"
@@ -8,6 +14,8 @@ static PyMethodDef methods[] = {
      "Returns the name of the provider in use."},
     {"provider", rt_provider_name, METH_NOARGS,
      "provider()\n--\n\nThe provider in use: 'tvm_ffi' or 'bundled'."},
+    {"mirrors", mirrors, METH_NOARGS,
+     "mirrors()\n--\n\nWhich frameworks' arrays are read in place: 1 yes, 0 no, -1 none seen yet."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -200,6 +200,8 @@ static int take_masked(Frame* frame, Py_ssize_t index, PyObject* object, const T
   return rt_argument_error(frame, index, "masked");
 }
 
+int rt_numpy_is_mirrored(void) { return ndarray ? trusted : -1; }
+
 int rt_numpy_learn(PyTypeObject* type, TypeEntry* entry) {
   if (!ndarray) {
     ndarray = (PyTypeObject*)rt_loaded("numpy", "ndarray");

@@ -70,11 +70,11 @@ static inline int check_torch(Frame* frame, Py_ssize_t index, PyObject* object,
   if (RT_LIKELY(torch.has_bits)) {
     bits = rt_torch_bits(object);
   } else {
-    bits.may_require_grad = 1;
+    bits.requires_grad = 1;
     bits.lazy = view->dtype.code == kDLComplex || may_be_negated(view);
   }
   // Foreign functions take what they always took; only a wrong value is never passed on.
-  if (RT_UNLIKELY(bits.may_require_grad) && frame->function->known &&
+  if (RT_UNLIKELY(bits.requires_grad) && frame->function->known &&
       check_grad(frame, index, object)) {
     return -1;
   }
@@ -176,6 +176,8 @@ static void find_torch(void) {
   if (torch.base) find_grad_getter();
   torch.has_bits = rt_torch_bits_find();
 }
+
+int rt_torch_is_mirrored(void) { return torch.tensor ? torch.has_bits : -1; }
 
 int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry) {
   if (!torch.tensor) find_torch();

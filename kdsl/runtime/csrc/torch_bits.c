@@ -1,9 +1,13 @@
-// torch_bits.c: three facts of a Torch tensor (requires grad, conjugate bit, negative bit) by one
-// look at two words of it, where asking Torch costs more than the rest of a call.
+// torch_bits.c: three facts of a Torch tensor (requires grad, conjugate bit, negative bit) where
+// asking Python for them costs more than the rest of a call.
 //
-// Where those words are is private to a Torch build, so it is found by experiment: tensors that
-// have a fact and tensors that do not are compared word by word. Only an answer without any doubt
-// is used; else torch.c asks Torch, which is slower and just as right.
+// Whether a tensor requires grad is asked of Torch's C++ function of that name. The two bits are
+// read in place; where they are is private to a Torch build, so it is found by experiment: tensors
+// that have a bit and tensors that do not are compared word by word. Only answers without any
+// doubt are used; else torch.c asks Python, which is slower and just as right.
+#define _GNU_SOURCE 1
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -17,9 +21,11 @@ typedef struct {
 } Impl;
 
 static size_t impl_at;  // where in the Python object the pointer to the implementation is
-static int grad_word;   // that word is 0: no autograd data, so it does not require grad
 static int keys_word;   // the dispatch keys
 static uint64_t lazy_mask;
+
+// bool c10::TensorImpl::requires_grad() const
+static bool (*requires_grad)(const void* impl);
 
 static const Impl* impl_of(PyObject* tensor) {
   return *(const Impl* const*)((const char*)tensor + impl_at);
@@ -27,7 +33,7 @@ static const Impl* impl_of(PyObject* tensor) {
 
 TorchBits rt_torch_bits(PyObject* tensor) {
   const Impl* impl = impl_of(tensor);
-  return (TorchBits){impl->words[grad_word] != 0, (impl->words[keys_word] & lazy_mask) != 0};
+  return (TorchBits){requires_grad(impl), (impl->words[keys_word] & lazy_mask) != 0};
 }
 
 static uint64_t number(PyObject* object, const char* name) {
@@ -58,41 +64,42 @@ static int find_impl(PyObject* all) {
   return found == 1;
 }
 
-// The one word that is 0 in every `plain` tensor and a pointer in every `grad` tensor.
+// Find the function, and try it.
 static int find_grad(PyObject* plain, PyObject* grad) {
-  int found = 0;
-  for (int w = 1; w < IMPL_WORDS; ++w) {
-    int fits = 1;
-    for (Py_ssize_t i = 0; fits && i < PyList_Size(plain); ++i) {
-      fits = impl_of(PyList_GetItem(plain, i))->words[w] == 0;
-    }
-    for (Py_ssize_t i = 0; fits && i < PyList_Size(grad); ++i) {
-      uint64_t word = impl_of(PyList_GetItem(grad, i))->words[w];
-      fits = word > 4096 && word % 8 == 0;
-    }
-    if (fits) grad_word = w, ++found;
-  }
-  return found == 1;
-}
-
-// The one word in which each lazy tensor has one fixed bit, and no plain tensor has it.
-static uint64_t lazy_bit(PyObject* plain, PyObject* lazy, int w) {
-  uint64_t set = ~(uint64_t)0, clear = 0;
-  for (Py_ssize_t i = 0; i < PyList_Size(lazy); ++i) {
-    set &= impl_of(PyList_GetItem(lazy, i))->words[w];
-  }
+  void* library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return 0;
+  *(void**)&requires_grad = dlsym(library, "_ZNK3c1010TensorImpl13requires_gradEv");
+  dlclose(library);  // Torch holds it
+  if (!requires_grad) return 0;
   for (Py_ssize_t i = 0; i < PyList_Size(plain); ++i) {
-    clear |= impl_of(PyList_GetItem(plain, i))->words[w];
+    if (requires_grad(impl_of(PyList_GetItem(plain, i)))) return 0;
   }
-  uint64_t bit = set & ~clear;
-  return __builtin_popcountll(bit) == 1 ? bit : 0;
+  for (Py_ssize_t i = 0; i < PyList_Size(grad); ++i) {
+    if (!requires_grad(impl_of(PyList_GetItem(grad, i)))) return 0;
+  }
+  return 1;
 }
 
+// Whether word `w` is the same in all of these tensors, and which.
+static int common_word(PyObject* tensors, int w, uint64_t* word) {
+  *word = impl_of(PyList_GetItem(tensors, 0))->words[w];
+  for (Py_ssize_t i = 1; i < PyList_Size(tensors); ++i) {
+    if (impl_of(PyList_GetItem(tensors, i))->words[w] != *word) return 0;
+  }
+  return 1;
+}
+
+// The dispatch keys are one set for all plain tensors on the CPU; being lazy adds one key to it.
 static int find_lazy(PyObject* plain, PyObject* conj, PyObject* neg) {
   int found = 0;
   for (int w = 1; w < IMPL_WORDS; ++w) {
-    uint64_t c = lazy_bit(plain, conj, w), n = lazy_bit(plain, neg, w);
-    if (c && n && c != n) keys_word = w, lazy_mask = c | n, ++found;
+    uint64_t p, c, n;
+    if (!common_word(plain, w, &p) || !common_word(conj, w, &c) || !common_word(neg, w, &n)) {
+      continue;
+    }
+    int one_more = (p & c) == p && (p & n) == p && __builtin_popcountll(p ^ c) == 1 &&
+                   __builtin_popcountll(p ^ n) == 1;
+    if (one_more && c != n) keys_word = w, lazy_mask = p ^ (c | n), ++found;
   }
   return found == 1;
 }
