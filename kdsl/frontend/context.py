@@ -121,15 +121,19 @@ class Context:
         """A Python number as a constant. Without a dtype it keeps its own and stays weak."""
         own = promote.weak_operand(number)
         target = own.dtype if dtype is None else dtype
+        self.check_literal(number, target, span)
+        weak = own.weak and dtype is None
+        text = literal(number, target)
+        return self.builder.let(Const(text), target, span=span, weak=weak)
+
+    def check_literal(self, number: bool | int | float, dtype: DType, span: Span) -> None:
+        """Raises KernelTypeError for an integer that the dtype does not have."""
         try:
-            promote.check_literal(number, target)
+            promote.check_literal(number, dtype)
         except PromotionError as err:
             raise self.type_error(
                 "an integer does not fit", span, str(err), "convert the other side first: .astype"
             ) from err
-        weak = own.weak and dtype is None
-        text = literal(number, target)
-        return self.builder.let(Const(text), target, span=span, weak=weak)
 
     def cast(self, val: Val, dtype: DType, span: Span) -> Val:
         """The value in another dtype; itself when it has it (and is then strong)."""

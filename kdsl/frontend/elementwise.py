@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdsl.dims import DimExpr
-from kdsl.dtypes import DType, boolean
+from kdsl.dtypes import DType, boolean, i64
 from kdsl.errors import Span
 from kdsl.frontend.axes import broadcast
 from kdsl.frontend.context import Context
@@ -61,6 +61,9 @@ def apply(ctx: Context, fn: str, operands: list[Operand], span: Span) -> object:
         return _constant(ctx, fn, values, span)
     if all(isinstance(v, (int, DimExpr)) and not isinstance(v, bool) for v in values):
         if fn in _ON_DIMS:
+            for value, o in zip(values, operands, strict=True):
+                if isinstance(value, int):
+                    ctx.check_literal(value, i64, o.span)
             return _PYTHON[fn](*values)
         if fn == "neg":
             return 0 - values[0]  # type: ignore[operator]

@@ -336,7 +336,7 @@ def view(ctx: Context, val: Val, items: Sequence[Operand], span: Span) -> Val:
         match item.value:
             case Slice(start=None, stop=None, step=None):
                 shape.append(axis)
-            case 0 if axis is None:
+            case int(0) if axis is None:
                 pass
             case _:
                 raise ctx.type_error(

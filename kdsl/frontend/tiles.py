@@ -25,10 +25,7 @@ def full(ctx: Context, shape: Sequence[Operand], number: Operand, dtype: DType, 
         axes.append(_axis(ctx, item, axes))
     value = ctx.value(number)
     if is_number(value):
-        try:
-            promote.check_literal(value, dtype)  # type: ignore[arg-type]
-        except PromotionError as err:
-            raise ctx.type_error("an integer does not fit", number.span, str(err)) from err
+        ctx.check_literal(value, dtype, number.span)  # type: ignore[arg-type]
         text = literal(value, dtype)  # type: ignore[arg-type]
         return ctx.builder.let(Const(text), dtype, tuple(axes), span=span)
     val = ctx.val(number, dtype)
@@ -58,7 +55,7 @@ def _axis(ctx: Context, item: Operand, taken: Sequence[str | None]) -> str | Non
             return axis
         case bool():
             pass
-        case 1:
+        case int(1):
             return None
         case int() | DimExpr():
             extent: Extent = item.value
