@@ -22,9 +22,9 @@ Function = Callable[..., None]
 @overload
 def kernel(function: Function, /) -> Kernel: ...
 @overload
-def kernel(*, strict: bool = False) -> Callable[[Function], Kernel]: ...
+def kernel(*, strict: bool = False, source: str | None = None) -> Callable[[Function], Kernel]: ...
 def kernel(
-    function: Function | None = None, /, *, strict: bool = False
+    function: Function | None = None, /, *, strict: bool = False, source: str | None = None
 ) -> Kernel | Callable[[Function], Kernel]:
     """Decorator: a Python function in kdsl's language becomes a kernel.
 
@@ -35,21 +35,24 @@ def kernel(
 
     Args:
         strict: compile each operation as it stands: no contraction, no rewriting.
+        source: the function's text, where Python cannot find it (made by `exec`, say).
 
     Raises:
         KernelSyntaxError, KernelTypeError: the signature is not one of the language. What is wrong
             in the body shows when it is compiled.
     """
     if function is None:
-        return functools.partial(Kernel, strict=strict)
-    return Kernel(function, strict=strict)
+        return functools.partial(Kernel, strict=strict, source=source)
+    return Kernel(function, strict=strict, source=source)
 
 
 class Kernel:
     """A kernel. Calling it compiles what the arguments need, once, and runs it."""
 
-    def __init__(self, function: Function, *, strict: bool = False) -> None:
-        self._source = capture(function, strict=strict)
+    def __init__(
+        self, function: Function, *, strict: bool = False, source: str | None = None
+    ) -> None:
+        self._source = capture(function, strict=strict, source=source)
         self._compiler = Compiler(self._source)
         self._dispatch = Dispatch(self._compiler)
         functools.update_wrapper(self, function)

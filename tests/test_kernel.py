@@ -104,3 +104,17 @@ def test_threads_that_call_first_at_once_share_one_function():
         thread.join()
     assert results == [0.5] * 4
     assert len(kernel.compiler._functions) == 1
+
+
+MADE = """
+def tripled(x: f32[N], o: Out[f32[N]]):
+    for n in kdsl.parallel(kdsl.tiles(N)):
+        o[n] = x[n] * 3
+"""
+
+
+def test_a_function_that_exec_made_is_a_kernel_when_its_text_comes_along():
+    names = {"kdsl": kdsl, "f32": f32, "Out": Out, "N": N}
+    exec(MADE, names)
+    kernel = kdsl.kernel(source=MADE)(names["tripled"])
+    np.testing.assert_array_equal(kernel(np.ones(2, np.float32)), [3, 3])
