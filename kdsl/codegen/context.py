@@ -71,7 +71,7 @@ _KEYWORDS = frozenset(
     namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
     reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
     template this thread_local throw true try typedef typeid typename union unsigned using virtual
-    void volatile wchar_t while xor xor_eq kdsl scratch NULL""".split()
+    void volatile wchar_t while xor xor_eq kdsl scratch fault NULL""".split()
 )
 
 
@@ -217,11 +217,28 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True)
+class Site:
+    """An index that a kernel checks: `{"tensor", dim, "extent", "place"}`.
+
+    Attributes:
+        extent: the size as the signature has it; None where it is a number.
+        place: "embedding.py:12"; None where nobody knows.
+    """
+
+    tensor: str
+    dim: int
+    extent: str | None
+    place: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """A specialisation and when it is the one; `when` is empty where it always is."""
 
     when: str
     name: str
+    #: By the number under which the kernel reports them.
+    sites: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +274,11 @@ class HostKernel:
     dims: tuple[Field, ...]
     metadata: str
     doc: str
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a specialisation checks an index."""
+        return any(c.sites for c in self.choices)
 
 
 @dataclass(frozen=True, slots=True)

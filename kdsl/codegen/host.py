@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
 
 from kdsl.codegen.alias import replaceable
 from kdsl.codegen.context import (
     VERSION, Check, CheckGroup, Choice, Compiled, Computed, DTypeRead, Field, HostKernel,
-    HostModule, KernelUnit, ScalarRead, SizeVar, TensorRead, TypeVariable, VariantName, c_name,
-    dim_field, dtype_constant, extent_names, origins, scalar_ctype,
+    HostModule, KernelUnit, ScalarRead, Site, SizeVar, TensorRead, TypeVariable, VariantName,
+    c_name, dim_field, dtype_constant, extent_names, origins, scalar_ctype,
 )  # fmt: skip
 from kdsl.codegen.hostexpr import Division, HostValues, extent_c, extent_divisions, literal_c
 from kdsl.codegen.metadata import metadata_text, scalar_type
@@ -18,13 +19,13 @@ from kdsl.dims import Extent
 from kdsl.dtypes import DType, DTypeVar, TensorType, f32, f64
 from kdsl.errors import KernelTypeError
 from kdsl.frontend.signature import MISSING, Parameter
-from kdsl.ir.nodes import Require
-from kdsl.ir.walk import walk
+from kdsl.ir.nodes import Func, Guard, Let, Require
+from kdsl.ir.walk import guards, walk
 
 _ROLES = {"in": "Input", "out": "Output", "inout": "InOut"}
 
 #: Names that the entry template uses itself.
-_TAKEN = ("call", "packed", "count", "result", "args", "kernel", "variant")
+_TAKEN = ("call", "packed", "count", "result", "args", "kernel", "variant", "fault", "sites")
 
 
 def host_module(
@@ -151,7 +152,23 @@ class _Host:
         # More fixed dims come first: the general variant takes what is left.
         ordered = sorted(self.unit.specialisations, key=lambda s: -len(s.func.fixed))
         for s in ordered:
-            yield Choice(" && ".join(self._conditions(s)), s.func.name)
+            func = s.plan.func if s.plan else s.func
+            sites = tuple(self._site(func, let) for let in guards(func))
+            yield Choice(" && ".join(self._conditions(s)), s.func.name, sites)
+
+    def _site(self, func: Func, let: Let) -> Site:
+        """What to say of an index that a kernel found outside."""
+        guard, span = let.op, let.op.span if let.op.span.line else let.span
+        assert isinstance(guard, Guard)
+        written = {p.name: p.type for p in self.signature.parameters}.get(guard.tensor)
+        type_ = written if isinstance(written, TensorType) else func.tensor(guard.tensor)
+        extent = type_.shape[guard.dim]
+        return Site(
+            guard.tensor,
+            guard.dim,
+            None if isinstance(extent, int) else str(extent),
+            f"{PurePath(span.file).name}:{span.line}" if span.line else None,
+        )
 
     def _conditions(self, s: Compiled, sizes: bool = True) -> Iterator[str]:
         for name, dtype in s.dtypes:

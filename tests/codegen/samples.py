@@ -11,6 +11,7 @@ from dataclasses import replace
 from kdsl.codegen.context import Compiled, KernelUnit
 from kdsl.dims import dims
 from kdsl.dtypes import DType, bf16, boolean, dtypes, f32, i32, i64
+from kdsl.errors import Span
 from kdsl.frontend.signature import MISSING, Parameter, Signature
 from kdsl.ir import nodes as ir
 from kdsl.ir.types import Axis, Type
@@ -236,12 +237,80 @@ extern const kdsl::Kernel KDSL_NAME(drop_f32) = {drop_phases, 1, nullptr};
 """
 
 
+# ---- take: rows by number, which may be outside; then a phase that counts
+
+
+def take() -> KernelUnit:
+    signature = Signature(
+        "take",
+        (
+            Parameter("ids", "in", i64[N]),
+            Parameter("x", "in", f32[M, 4]),
+            Parameter("runs", "inout", i32[()]),
+            Parameter("o", "out", f32[N]),
+            Parameter("wide", "static", bool, False, True),
+        ),
+        ("N", "M"),
+        (),
+    )
+    line = "        o[i] = x[ids[i], ids[i]]"
+    place = Span("/home/author/kernels.py", 82, 17, 23, line)
+    rows = (
+        ir.Let("i", INT, ir.LoopVar("i")),
+        ir.Let("id", INT, ir.Load("ids", (ir.Point("i"),))),
+        ir.Let("id_2", INT, ir.Guard("id", "x", 0, span=place)),
+    )
+    columns = (ir.Let("id_3", INT, ir.Guard("id", "x", 1)),)
+    count = ir.Parallel((ir.Each("j", 1, False),), ())
+
+    def func(name: str, body: ir.Block) -> ir.Func:
+        phase = ir.Parallel((ir.Each("i", N, False),), body)
+        return _func(name, signature, phases=(phase, count))
+
+    narrow, wide = func("take", rows), func("take_wide", rows + columns)
+    specialisations = [
+        Compiled(narrow, None, (), (("wide", False),)),
+        Compiled(wide, None, (), (("wide", True),)),
+    ]
+    return unit(signature, 80, specialisations, "o[i] = x[ids[i], wide and ids[i]]")
+
+
+TAKE = r"""
+template <bool kWide>
+static void take_run(const void* args, char*, kdsl::i64 begin, kdsl::i64 end) {
+  const auto& a = *static_cast<const take_args*>(args);
+  for (kdsl::i64 i = begin; i < end; ++i) {
+    const kdsl::i64 id = static_cast<const kdsl::i64*>(a.ids)[i];
+    if (id < 0 || id >= a.M) {
+      a.fault->record(0, id, a.M);
+    } else if (kWide && id >= 4) {
+      a.fault->record(1, id, 4);
+    } else {
+      static_cast<float*>(a.o)[i] =
+          static_cast<const float*>(a.x)[id * a.x_strides[0] + (kWide ? id : 0)];
+    }
+  }
+}
+static void take_count(const void* args, char*, kdsl::i64, kdsl::i64) {
+  ++*static_cast<int*>(static_cast<const take_args*>(args)->runs);
+}
+static kdsl::i64 take_tasks(const void* args) {
+  return static_cast<const take_args*>(args)->N;
+}
+template <bool kWide>
+static const kdsl::Phase take_phases[] = {{take_tasks, nullptr, take_run<kWide>},
+                                          {one, nullptr, take_count}};
+extern const kdsl::Kernel KDSL_NAME(take) = {take_phases<false>, 2, nullptr};
+extern const kdsl::Kernel KDSL_NAME(take_wide) = {take_phases<true>, 2, nullptr};
+"""
+
+
 # ---- module: all of them
 
 
 def kernels() -> tuple[KernelUnit, ...]:
-    return axpy(), attention(), pick(), drop()
+    return axpy(), attention(), pick(), drop(), take()
 
 
 def kernel_text(name: str) -> str:
-    return f'#include "{name}.h"\n{AXPY}{attention_kernels()}{PICK}{DROP}'
+    return f'#include "{name}.h"\n{AXPY}{attention_kernels()}{PICK}{DROP}{TAKE}'

@@ -16,6 +16,7 @@ from kdsl.errors import KernelTypeError
 from kdsl.frontend.signature import Parameter, Signature
 from kdsl.ir import nodes as ir
 from kdsl.ir.types import Type
+from kdsl.passes.specialise import specialise
 from tests.codegen import samples
 
 BOTH = targets.variants_of("x86_64")[1:]
@@ -52,7 +53,7 @@ def unit_of(signature, *compiled):
 
 def test_parameters_may_have_names_that_cpp_or_the_template_uses():
     (N,) = dims("N")
-    names = ("new", "call", "count", "scratch", "args")
+    names = ("new", "call", "count", "scratch", "args", "fault")
     signature = Signature(
         "float",
         tuple(Parameter(name, "in", f32[N]) for name in names),
@@ -65,6 +66,7 @@ def test_parameters_may_have_names_that_cpp_or_the_template_uses():
     assert '  kdsl::Input call_(call, 1, "call", kdsl::kF32, N);\n' in sources["m.cc"]
     assert "  count_.pass(args.count, args.count_strides);\n" in sources["m.cc"]
     assert "  scratch_.pass(args.scratch_, args.scratch__strides);\n" in sources["m.cc"]
+    assert "  fault_.pass(args.fault_, args.fault__strides);\n" in sources["m.cc"]
 
 
 def test_requirements_that_only_some_specialisations_have_are_asked_there_alone():
@@ -113,6 +115,35 @@ def test_divisions_in_loops_are_guarded_on_the_host():
     func = ir.Func("f", (), ("H", "G"), (), (), (), (phase,))
     text = host_sources("m", [unit_of(signature, Compiled(func))], BOTH[:1])["m.cc"]
     assert '  if (G == 0) return call.zero_division("H // G", H, G);\n' in text
+
+
+def test_a_checked_index_has_the_size_that_the_signature_says_also_where_it_is_fixed():
+    H, G = dims("H G")
+    signature = Signature("f", (Parameter("x", "in", f32[H, G // 2]),), ("H", "G"), ())
+    body = (
+        ir.Let("i", Type(i64), ir.LoopVar("i")),
+        ir.Let("i_2", Type(i64), ir.Guard("i", "x", 1)),
+        ir.Let("i_3", Type(i64), ir.Guard("i", "part", 0)),
+    )
+    func = ir.Func(
+        "f",
+        (ir.Param("x", "in", f32[H, G // 2]),),
+        ("H", "G"),
+        (),
+        (ir.ScratchBuffer("part", f32[H + 1]),),
+        (),
+        (ir.Parallel((ir.Each("i", H, False),), body),),
+    )
+    unit = unit_of(signature, Compiled(specialise(func, {"G": 8})), Compiled(func))
+    text = host_sources("m", [unit], BOTH[:1])["m.cc"]
+    want = """
+constexpr kdsl::Site f_G8_sites[] = {
+    {"x", 1, "G // 2", nullptr},
+    {"part", 0, "H + 1", nullptr},
+};
+constexpr kdsl::Site f_sites[] = {
+"""
+    assert want in text
 
 
 def test_a_static_dtype_binds_its_variable():

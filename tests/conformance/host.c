@@ -68,6 +68,16 @@ int main(int argc, char** argv) {
   doc(NULL, NULL, 0, &text);
   printf("doc '%s', type %d\n", ((KdslStringObject*)text.v_obj)->bytes.data, text.type_index);
 
+  TVMFFISafeCallType take = (TVMFFISafeCallType)dlsym(library, "__tvm_ffi_take");
+  int64_t ids[2] = {0, -3}, sizes[2] = {2, 4};
+  int runs = 0;
+  DLTensor Ids = {ids, {kDLCPU, 0}, 1, {kDLInt, 64, 1}, sizes, NULL, 0};
+  DLTensor Rows = {x, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, sizes, NULL, 0};
+  DLTensor Runs = {&runs, {kDLCPU, 0}, 0, {kDLInt, 32, 1}, NULL, NULL, 0};
+  TVMFFIAny taken[3] = {tensor(&Ids), tensor(&Rows), tensor(&Runs)};
+  failed = take(NULL, taken, 3, &result);
+  printf("outside %d, runs %d, error '%s'\n", failed, runs, last_error());
+
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) _exit(axpy(NULL, args, 4, &result));

@@ -164,6 +164,7 @@ AXPY = samples.axpy().signature.text
 ATTENTION = samples.attention().signature.text
 PICK = samples.pick().signature.text
 DROP = samples.drop().signature.text
+TAKE = samples.take().signature.text
 
 X = rand(5, 7)
 Q, K = rand(1, 4, 8, 64), rand(1, 2, 9, 64)
@@ -249,6 +250,12 @@ ERRORS = [
     ("drop", (X[0], X[0], 7, None, 1), TypeError, "argument 4 `T`: expected dtype, got int 1"),
     ("drop", (X[0].bfloat16(), X[0].bfloat16(), 7, None, torch.bfloat16), ValueError,
      "not compiled for T=bf16; compiled: T=f32"),
+    ("take", (torch.tensor([4, 5]), X[:, :4], COUNT), IndexError,
+     "index 5 is out of range for dimension 0 of `x` (M=5), at kernels.py:82"),
+    ("take", (torch.tensor([-1]), X[:, :4], COUNT, torch.zeros(1), False), IndexError,
+     "index -1 is out of range for dimension 0 of `x` (M=5), at kernels.py:82"),
+    ("take", (torch.tensor([0, 4]), X[:, :4], COUNT, None, True), IndexError,
+     "index 4 is out of range for dimension 1 of `x` (size 4)"),
 ]  # fmt: skip
 
 
@@ -256,10 +263,37 @@ ERRORS = [
     ("name", "args", "kind", "text"), ERRORS, ids=lambda v: v if isinstance(v, str) else ""
 )
 def test_a_wrong_call_is_an_error_in_full(module, name, args, kind, text):
-    signature = {"axpy": AXPY, "attention": ATTENTION, "pick": PICK, "drop": DROP}[name]
+    signature = {"axpy": AXPY, "attention": ATTENTION, "pick": PICK, "drop": DROP,
+                 "take": TAKE}[name]  # fmt: skip
     with pytest.raises(kind) as error:
         getattr(module, name)(*args)
     assert str(error.value) == f"{signature}: {text}"
+
+
+def test_indices_inside_are_no_error_and_each_call_begins_anew(module):
+    ids, runs = torch.tensor([3, 0, 2]), torch.tensor(0, dtype=torch.int32)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 7 is out of range"):
+            module.take(torch.tensor([7]), X[:, :4], runs)
+        assert (array(module.take(ids, X[:, :4], runs)) == array(X[:, 0][ids])).all()
+    want = array(X.diagonal()[ids])
+    assert (array(module.take(ids, X[:, :4], runs, None, True)) == want).all()
+
+
+def test_no_phase_runs_after_one_with_an_index_outside(module):
+    runs = torch.tensor(0, dtype=torch.int32)
+    with pytest.raises(IndexError):
+        module.take(torch.tensor([0, 9, 1]), X[:, :4], runs)
+    assert runs == 0
+    module.take(torch.tensor([0, 1]), X[:, :4], runs)
+    assert runs == 1
+
+
+def test_many_threads_may_find_indices_outside_at_once(module):
+    ids, runs = torch.arange(5, 200_005), torch.tensor(0, dtype=torch.int32)
+    with pytest.raises(IndexError, match=r"index \d+ is out of range for dimension 0 of `x`"):
+        module.take(ids, X[:, :4], runs)
+    assert runs == 0
 
 
 def test_a_failed_call_leaves_outputs_and_inouts_alone(module):
@@ -276,7 +310,9 @@ THINGS = st.sampled_from(
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(["axpy", "attention", "pick", "drop"]), st.lists(THINGS, max_size=10))
+@given(
+    st.sampled_from(["axpy", "attention", "pick", "drop", "take"]), st.lists(THINGS, max_size=10)
+)
 def test_no_arguments_whatever_end_the_process(module, name, args):
     function = getattr(module, name)
     with contextlib.suppress(TypeError, ValueError):

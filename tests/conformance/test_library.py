@@ -29,7 +29,7 @@ def test_no_symbol_is_newer_than_glibc_2_17(samples_path):
 
 def test_it_shows_what_hosts_look_for_and_nothing_else(samples_path):
     symbols = run("nm", "-D", "--defined-only", str(samples_path))
-    functions = ("axpy", "attention", "pick", "drop")
+    functions = ("axpy", "attention", "pick", "drop", "take")
     prefixes = ("__tvm_ffi_", "__tvm_ffi__metadata_", "__tvm_ffi__doc_")
     wanted = {prefix + name for prefix in prefixes for name in functions}
     wanted |= {"__kdsl_functions", "__kdsl_rt", "__kdsl_last_error"}

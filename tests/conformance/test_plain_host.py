@@ -15,12 +15,16 @@ functions axpy
 attention
 pick
 drop
+take
 error ''
 given 0, type 0, o 0 .. 147453
 omitted 0, type 70, o 0 .. 147453, aligned 1, stride 16384
 wrong -1, error 'TypeError: axpy(a: f32, x: f32[M, N], y: f32[M, N], o: Out[f32[M, N]]): \
 expected 3 to 4 arguments, got 2'
 doc 'o = a * x + y', type 65
+outside -1, runs 0, error 'IndexError: take(ids: i64[N], x: f32[M, 4], runs: InOut[i32[()]], \
+o: Out[f32[N]], *, wide: bool = False): index -3 is out of range for dimension 0 of `x` (M=2), \
+at kernels.py:82'
 child 0
 table 0, o 0 .. 147453, ran 1
 raise MemoryError: the host has no memo...

@@ -7,6 +7,16 @@
 
 namespace kdsl {
 
+/// An index that a kernel checks: where it stands, and what it has to fit.
+struct Site {
+  const char* tensor;
+  int dimension;
+  /// The size as the signature has it ("V"); null where that is a number.
+  const char* size;
+  /// "embedding.py:12", or null.
+  const char* place;
+};
+
 class Call : public ArgReader {
  public:
   using ArgReader::ArgReader;
@@ -49,9 +59,11 @@ class Call : public ArgReader {
   }
 
   /// Run the phases of the kernel for this CPU in order, then hand the outputs over. `scratch` is
-  /// the field of `args` that takes the call's scratch block.
+  /// the field of `args` that takes the call's scratch block. A kernel that checks indices reports
+  /// to `fault`, by number of the site; no later phase runs then.
   KDSL_NOINLINE int run(const Kernel* const* variants, int variant, const void* args,
-                        void*& scratch, TVMFFIAny* result) {
+                        void*& scratch, TVMFFIAny* result, const Fault* fault = nullptr,
+                        const Site* sites = nullptr) {
     if (variant < 0) return no_variant();
     const Kernel& kernel = *variants[variant];
     const i64 bytes = kernel.scratch ? kernel.scratch(args) : 0;
@@ -63,6 +75,7 @@ class Call : public ArgReader {
     const bool small = total_bytes() < kSmall;
     for (int i = 0; i < kernel.phase_count; ++i) {
       if (!run_phase(kernel.phases[i], args, small)) return out_of_memory();
+      if (fault && fault->found) return out_of_range(*fault, sites[fault->site]);
     }
     for (View* view = views_; view; view = view->next_) {
       if (view->original_ && view->role_ != View::kInput) {
@@ -126,6 +139,15 @@ class Call : public ArgReader {
     Text text;
     text << signature() << ": the size " << dim.text << " is negative: " << dim.value;
     fail("ValueError", text);
+  }
+
+  KDSL_COLD int out_of_range(const Fault& fault, const Site& site) {
+    Text text;
+    text << signature() << ": index " << fault.index << " is out of range for dimension "
+         << site.dimension << " of `" << site.tensor << "` (";
+    text << (site.size ? site.size : "size") << (site.size ? "=" : " ") << fault.size << ")";
+    if (site.place) text << ", at " << site.place;
+    return fail("IndexError", text);
   }
 
   KDSL_COLD int no_variant() {
