@@ -29,7 +29,7 @@ def extended_dtype(name: str) -> Any:
 
 def array_of(tensor: Any) -> Any:
     """An array over a Tensor's memory, by the buffer protocol."""
-    return sys.modules["numpy"].asarray(tensor)
+    return sys.modules["numpy"].asarray(memoryview(tensor))
 
 
 def torch_samples() -> tuple[list[Any], ...]:

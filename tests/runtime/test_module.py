@@ -164,6 +164,49 @@ for wrong in (lambda: hand.nop([]), lambda: hand.nop(z=1), lambda: hand.fail("Ke
     assert done.returncode == 0, done.stderr
 
 
+def test_without_private_layouts_calls_give_the_same(hand_path: Path) -> None:
+    script = f"""
+import numpy as np, torch
+from kdsl.runtime import _core, load_module
+_core.use_mirrors(False)
+hand = load_module({str(hand_path)!r})
+x, t = np.arange(6, dtype=np.float32).reshape(2, 3), torch.ones(2, 3)
+print(hand.view(x[:, ::-1]))
+print(hand.view(t.T))
+print(hand.scale(x, 2.0).tolist(), hand.scale(t).tolist())
+x.flags.writeable = False
+lazy = torch.ones(2, dtype=torch.complex64).conj()
+for call in (
+    lambda: hand.nop(x, x, x),
+    lambda: hand.view(t.requires_grad_()),
+    lambda: hand.view(t[:1]),
+    lambda: hand.view(lazy),
+    lambda: hand.view(lazy.imag),
+    lambda: hand.view(np.array(["a"])),
+):
+    try:
+        print(call())
+    except (TypeError, ValueError) as err:
+        print(str(err).partition(", got ")[2].partition(";")[0])
+print(_core.mirrors())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "dtype 2:32:1 shape 2 3 strides 3 -1 first 64",
+        "dtype 2:32:1 shape 3 2 strides 1 3 first 63",
+        "[[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]] [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]",
+        "read-only f32[2, 3]",
+        "f32[2, 3] with requires_grad=True",
+        "f32[1, 3] with requires_grad=True",
+        "complex64[2] that is conjugated lazily",
+        "f32[2] that is negated lazily",
+        "str32[1]",
+        "{'numpy': 0, 'torch': 0}",
+    ], done.stderr
+
+
 def test_the_runtime_imports_no_framework() -> None:
     script = (
         "import sys, kdsl.runtime; "

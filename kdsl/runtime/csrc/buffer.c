@@ -76,11 +76,20 @@ static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family 
   return rt_put_view(frame, index, !b->readonly || family == FAMILY_JAX) ? -1 : 1;
 }
 
-int rt_take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
-  (void)entry;
-  int taken = take_buffer(frame, index, object, FAMILY_OTHER);
+static int take_or_raise(Frame* frame, Py_ssize_t index, PyObject* object, Family family) {
+  int taken = take_buffer(frame, index, object, family);
   if (taken > 0) return 0;
   return taken < 0 ? -1 : rt_argument_error(frame, index, "export");
+}
+
+int rt_take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  return take_or_raise(frame, index, object, FAMILY_OTHER);
+}
+
+int rt_take_numpy_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  return take_or_raise(frame, index, object, FAMILY_NUMPY);
 }
 
 static PyObject* dlpack_capsule(PyObject* object) {

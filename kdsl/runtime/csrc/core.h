@@ -195,6 +195,8 @@ int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const Typ
 /// Learn the type: 1 it speaks the exchange protocol, 0 it does not, -1 exception.
 int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry);
 
+/// Whether private layouts may be read at all, when they are found good.
+extern int rt_mirrors_allowed;
 /// Whether the layouts that rt_take_... trust were found good; -1 before the first array.
 int rt_torch_is_mirrored(void);
 int rt_numpy_is_mirrored(void);
@@ -219,6 +221,8 @@ PyObject* rt_to_numpy(TVMFFIObject* tensor);
 int rt_take_jax(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 int rt_take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 int rt_take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+/// The same for NumPy arrays.
+int rt_take_numpy_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 int rt_is_jax(PyTypeObject* type);
 int rt_has_buffer(PyTypeObject* type);
 

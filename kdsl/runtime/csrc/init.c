@@ -1,10 +1,20 @@
 // init.c: the extension module kdsl.runtime._core.
 #include "core.h"
 
+int rt_mirrors_allowed = 1;
+
 static PyObject* mirrors(PyObject* self, PyObject* unused) {
   (void)self, (void)unused;
   return Py_BuildValue("{s:i,s:i}", "numpy", rt_numpy_is_mirrored(), "torch",
                        rt_torch_is_mirrored());
+}
+
+static PyObject* use_mirrors(PyObject* self, PyObject* on) {
+  (void)self;
+  int use = PyObject_IsTrue(on);
+  if (use < 0) return NULL;
+  rt_mirrors_allowed = use;
+  Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
@@ -14,6 +24,8 @@ static PyMethodDef methods[] = {
      "Returns the name of the provider in use."},
     {"provider", rt_provider_name, METH_NOARGS,
      "provider()\n--\n\nThe provider in use: 'tvm_ffi' or 'bundled'."},
+    {"use_mirrors", use_mirrors, METH_O,
+     "use_mirrors(on)\n--\n\nFalse, before the first array: read arrays by public protocols only."},
     {"mirrors", mirrors, METH_NOARGS,
      "mirrors()\n--\n\nWhich frameworks' arrays are read in place: 1 yes, 0 no, -1 none seen yet."},
     {NULL, NULL, 0, NULL},

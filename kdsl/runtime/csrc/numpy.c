@@ -206,12 +206,12 @@ int rt_numpy_learn(PyTypeObject* type, TypeEntry* entry) {
   if (!ndarray) {
     ndarray = (PyTypeObject*)rt_loaded("numpy", "ndarray");
     if (!ndarray) return 0;
-    trusted = test_mirrors();
+    trusted = rt_mirrors_allowed && test_mirrors();
   }
   if (!PyType_IsSubtype(type, ndarray)) return 0;
   PyObject* masked = rt_loaded("numpy.ma", "MaskedArray");
   int hides = masked && PyType_IsSubtype(type, (PyTypeObject*)masked);
   Py_XDECREF(masked);
-  entry->take = hides ? take_masked : trusted ? rt_take_numpy : rt_take_buffer;
+  entry->take = hides ? take_masked : trusted ? rt_take_numpy : rt_take_numpy_buffer;
   return 1;
 }

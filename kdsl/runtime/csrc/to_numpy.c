@@ -45,7 +45,7 @@ static void look(void) {
   PyObject* capsule = find_table();
   void** table = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
   PyErr_Clear();
-  if (!table || !numpy.ndarray) return;
+  if (!table || !numpy.ndarray || !rt_mirrors_allowed) return;
   *(void**)&numpy.descr_from_type = table[DESCR_FROM_TYPE];
   *(void**)&numpy.new_from_descr = table[NEW_FROM_DESCR];
   *(void**)&numpy.set_base_object = table[SET_BASE_OBJECT];

@@ -148,7 +148,6 @@ static int take_intercepting(Frame* frame, Py_ssize_t index, PyObject* object,
 }
 
 static void find_grad_getter(void) {
-  torch.grad_name = PyUnicode_InternFromString("requires_grad");
   PyObject* descr = PyObject_GetAttrString((PyObject*)torch.base, "requires_grad");
   if (!descr) {
     PyErr_Clear();
@@ -173,8 +172,9 @@ static void find_torch(void) {
   torch.base = (PyTypeObject*)rt_loaded("torch._C", "TensorBase");
   torch.dispatch = PyObject_GetAttrString((PyObject*)torch.tensor, "__torch_dispatch__");
   if (!torch.dispatch) PyErr_Clear();
-  if (torch.base) find_grad_getter();
-  torch.has_bits = rt_torch_bits_find();
+  torch.grad_name = PyUnicode_InternFromString("requires_grad");
+  if (torch.base && rt_mirrors_allowed) find_grad_getter();
+  torch.has_bits = rt_mirrors_allowed && rt_torch_bits_find();
 }
 
 int rt_torch_is_mirrored(void) { return torch.tensor ? torch.has_bits : -1; }
