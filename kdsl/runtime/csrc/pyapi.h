@@ -36,11 +36,3 @@ typedef struct {
 int PyObject_CheckBuffer(PyObject* object);
 int PyObject_GetBuffer(PyObject* object, RtBuffer* view, int flags);
 void PyBuffer_Release(RtBuffer* view);
-
-// What a getset descriptor holds, so that an attribute can be read without a lookup.
-typedef struct {
-  PyObject_HEAD PyTypeObject* owner;
-  PyObject* name;
-  PyObject* qualname;
-  PyGetSetDef* getset;
-} RtGetSetDescr;

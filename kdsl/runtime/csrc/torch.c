@@ -1,16 +1,11 @@
 // torch.c: arrays whose class offers the C exchange protocol of DLPack; Torch above all.
-#include <string.h>
-
 #include "core.h"
 
 // Torch objects that the checks need, found when the first Torch type is learned.
 static struct {
   PyTypeObject* tensor;
-  PyTypeObject* base;  // torch._C.TensorBase, the owner of the attributes
   PyObject* dispatch;  // torch.Tensor.__torch_dispatch__: what a plain subclass inherits
-  PyObject* grad_name;
-  PyGetSetDef* grad;  // NULL: read the attribute the slow way
-  int has_bits;       // rt_torch_bits works
+  int has_bits;        // rt_torch_bits works
 } torch;
 
 static const unsigned floating = 1u << kDLFloat | 1u << kDLBfloat | 1u << kDLComplex |
@@ -27,11 +22,6 @@ static int ask(PyObject* object, const char* method) {
   return yes(PyObject_CallMethod(object, method, NULL));
 }
 
-static int requires_grad(PyObject* object) {
-  if (RT_LIKELY(torch.grad != NULL)) return yes(torch.grad->get(object, torch.grad->closure));
-  return yes(PyObject_GetAttr(object, torch.grad_name));
-}
-
 static int grad_enabled(void) {
   PyObject* asks = rt_loaded("torch", "is_grad_enabled");
   int enabled = asks ? yes(PyObject_CallObject(asks, NULL)) : 1;
@@ -39,17 +29,8 @@ static int grad_enabled(void) {
   return enabled;
 }
 
-// A negative bit sits on a strided view of the imaginary parts of complex numbers; one odd step
-// along an axis with more than one element rules that out.
-static int may_be_negated(const DLTensor* view) {
-  for (int i = view->ndim - 1; i >= 0; --i) {
-    if (view->shape[i] > 1 && view->strides[i] & 1) return 0;
-  }
-  return 1;
-}
-
 RT_COLD static int check_grad(Frame* frame, Py_ssize_t index, PyObject* object) {
-  int wants = requires_grad(object);
+  int wants = yes(PyObject_GetAttrString(object, "requires_grad"));
   if (wants > 0) wants = grad_enabled();
   if (wants <= 0) return wants;
   return rt_argument_error(frame, index, "requires_grad");
@@ -66,13 +47,8 @@ RT_COLD static int check_lazy(Frame* frame, Py_ssize_t index, PyObject* object) 
 static inline int check_torch(Frame* frame, Py_ssize_t index, PyObject* object,
                               const DLTensor* view) {
   if (!(floating >> view->dtype.code & 1)) return 0;
-  TorchBits bits;
-  if (RT_LIKELY(torch.has_bits)) {
-    bits = rt_torch_bits(object);
-  } else {
-    bits.requires_grad = 1;
-    bits.lazy = view->dtype.code == kDLComplex || may_be_negated(view);
-  }
+  TorchBits bits = {1, 1};  // all of it possible
+  if (RT_LIKELY(torch.has_bits)) bits = rt_torch_bits(object);
   // Foreign functions take what they always took; only a wrong value is never passed on.
   if (RT_UNLIKELY(bits.requires_grad) && frame->function->known &&
       check_grad(frame, index, object)) {
@@ -147,41 +123,26 @@ static int take_intercepting(Frame* frame, Py_ssize_t index, PyObject* object,
   return rt_argument_error(frame, index, "subclass");
 }
 
-static void find_grad_getter(void) {
-  PyObject* descr = PyObject_GetAttrString((PyObject*)torch.base, "requires_grad");
-  if (!descr) {
-    PyErr_Clear();
-    return;
-  }
-  // Only trust the mirrored struct where every field of it says what it should.
-  PyObject* size = PyObject_GetAttrString((PyObject*)Py_TYPE(descr), "__basicsize__");
-  int fits = size && PyLong_AsLong(size) == (long)sizeof(RtGetSetDescr);
-  Py_XDECREF(size);
-  PyErr_Clear();
-  const RtGetSetDescr* mirror = (const RtGetSetDescr*)descr;
-  if (fits && Py_TYPE(descr) == &PyGetSetDescr_Type && mirror->owner == torch.base &&
-      mirror->getset->get && strcmp(mirror->getset->name, "requires_grad") == 0) {
-    torch.grad = mirror->getset;  // lives as long as the class, and we keep the class
-  }
-  Py_DECREF(descr);
-}
-
 static void find_torch(void) {
   torch.tensor = (PyTypeObject*)rt_loaded("torch", "Tensor");
   if (!torch.tensor) return;
-  torch.base = (PyTypeObject*)rt_loaded("torch._C", "TensorBase");
   torch.dispatch = PyObject_GetAttrString((PyObject*)torch.tensor, "__torch_dispatch__");
   if (!torch.dispatch) PyErr_Clear();
-  torch.grad_name = PyUnicode_InternFromString("requires_grad");
-  if (torch.base && rt_mirrors_allowed) find_grad_getter();
   torch.has_bits = rt_mirrors_allowed && rt_torch_bits_find();
 }
 
 int rt_torch_is_mirrored(void) { return torch.tensor ? torch.has_bits : -1; }
 
+static int is_torch(PyTypeObject* type) {
+  PyTypeObject* tensor = (PyTypeObject*)rt_loaded("torch", "Tensor");
+  int is = tensor && PyType_IsSubtype(type, tensor);
+  Py_XDECREF((PyObject*)tensor);
+  if (is && !torch.tensor) find_torch();
+  return is;
+}
+
 int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry) {
-  if (!torch.tensor) find_torch();
-  entry->is_torch = torch.tensor && PyType_IsSubtype(type, torch.tensor);
+  entry->is_torch = is_torch(type);
   if (entry->is_torch && type != torch.tensor && torch.dispatch) {
     PyObject* dispatch = PyObject_GetAttrString((PyObject*)type, "__torch_dispatch__");
     if (!dispatch) return -1;
