@@ -96,7 +96,7 @@ class Builder:
         makers = [self.const, self.ew, self.ew, self.ew, self.product, self.multiply_add, self.load,
                   self.load, self.place, self.reduce, self.dot, self.cast]  # fmt: skip
         if self.gathers:
-            makers += [self.gather, self.gather]
+            makers += [self.gather, self.gather, self.atomic_add]
         if depth:
             makers += [lambda: self.loop(depth), lambda: self.branch(depth)]
         return self.pick(*makers)()
@@ -183,6 +183,12 @@ class Builder:
         load = ir.Load("x", (ir.Point(safe.name), ir.Along(k)))
         return [size, zero, low, high, both, safe,
                 self.let(Type(f64, self.order(axes, (k,))), load)]  # fmt: skip
+
+    def atomic_add(self) -> list[ir.Stmt]:
+        """An addition to a row of `z`, which loads may read."""
+        fits = [n for n in self.values(f64) if self.scope[n].axes in ((), ("n",))]
+        place = (ir.Point("i_0"), ir.Along("n"))
+        return [ir.AtomicAdd("z", place, self.pick(*fits))] if fits else []
 
     def reduce(self) -> list[ir.Stmt]:
         found = [n for n, t in self.scope.items() if t.axes]

@@ -12,6 +12,7 @@ from kdsl.dtypes import TensorType
 from kdsl.ir import nodes as ir
 from kdsl.ir.walk import walk
 
+Write = ir.Store | ir.AtomicAdd
 #: A place of an index with values replaced by what they are.
 Place = tuple[object, ...]
 
@@ -44,12 +45,12 @@ def _may_replace(func: ir.Func, source: str, output: str) -> bool:
 
 
 def _reads_before_writing(
-    func: ir.Func, phase: ir.Parallel, reads: list[ir.Load], writes: list[ir.Store]
+    func: ir.Func, phase: ir.Parallel, reads: list[ir.Load], writes: list[Write]
 ) -> bool:
     """One store of the output, last in the phase and not in a loop, where each load reads."""
     if not writes:
         return True
-    if len(writes) > 1 or phase.body[-1] is not writes[0]:
+    if len(writes) > 1 or phase.body[-1] is not writes[0] or isinstance(writes[0], ir.AtomicAdd):
         return False
     # The first columns of a product may be stored while later ones still read whole rows.
     if any(isinstance(s, ir.Let) and isinstance(s.op, ir.Dot) for s in walk(phase.body)):
@@ -104,8 +105,8 @@ def _reads(phase: ir.Parallel, tensor: str) -> list[ir.Load]:
     return [s.op for s in lets if isinstance(s.op, ir.Load) and s.op.tensor == tensor]
 
 
-def _writes(phase: ir.Parallel, tensor: str) -> list[ir.Store]:
-    return [s for s in walk(phase.body) if isinstance(s, ir.Store) and s.tensor == tensor]
+def _writes(phase: ir.Parallel, tensor: str) -> list[Write]:
+    return [s for s in walk(phase.body) if isinstance(s, Write) and s.tensor == tensor]
 
 
 def _param(func: ir.Func, name: str) -> ir.Param:

@@ -19,6 +19,7 @@ from kdsl.ir.literals import literal
 from kdsl.ir.nodes import (
     Along,
     Arg,
+    AtomicAdd,
     Block,
     Bound,
     Cast,
@@ -180,6 +181,10 @@ class _Machine:
                 axes = self.index_axes(index)
                 place = self.place(tensor, index, axes)
                 self.tensors[tensor][place] = self.aligned(value, axes)
+            case AtomicAdd(tensor=tensor, index=index, value=value):
+                axes = self.index_axes(index)
+                place = self.place(tensor, index, axes)
+                np.add.at(self.tensors[tensor], place, self.aligned(value, axes))
             case Require(cond=cond, text=text):
                 if not self.values[cond]:
                     raise ValueError(f"{self.func.name}: requires {text}")

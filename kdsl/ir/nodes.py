@@ -174,6 +174,16 @@ class Store(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class AtomicAdd(Stmt):
+    """tensor[index] += value at each place, one addition after another, also from iterations that
+    run at once and where places are equal. The value has the tensor's dtype, which is no bool."""
+
+    tensor: str
+    index: tuple[Index, ...]
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Carry(Node):
     """A variable that a loop changes: `name` inside an iteration, `init` before the first, `next`
     at the end of each, `result` after the loop."""

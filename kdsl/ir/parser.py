@@ -16,6 +16,7 @@ from kdsl.errors import KernelSyntaxError, Span
 from kdsl.ir.nodes import (
     Along,
     Arg,
+    AtomicAdd,
     Block,
     Bound,
     Carry,
@@ -212,7 +213,7 @@ class _Builder:
         tree = _tree(part)
         rules: dict[str, Callable[[Tree, Span], Stmt]] = {
             "let": self.let, "store": self.store, "loop": self.loop, "branch": self.branch,
-            "require": self.require,
+            "require": self.require, "atomic_add": self.atomic_add,
         }  # fmt: skip
         return rules[tree.data](tree, self.span(tree))
 
@@ -223,6 +224,10 @@ class _Builder:
     def store(self, tree: Tree, span: Span) -> Store:
         tensor, place, value = tree.children
         return Store(str(tensor), self.place(place), str(value), span=span)
+
+    def atomic_add(self, tree: Tree, span: Span) -> AtomicAdd:
+        tensor, place, value = tree.children
+        return AtomicAdd(str(tensor), self.place(place), str(value), span=span)
 
     def require(self, tree: Tree, span: Span) -> Require:
         cond, text = tree.children

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from kdsl.ir.nodes import (
     Along,
     Arg,
+    AtomicAdd,
     Block,
     Bound,
     Carry,
@@ -153,6 +154,8 @@ def _stmt(stmt: Stmt, axes: Collection[str]) -> list[str]:
             return [f"{name}: {type_} = {show_op(op, axes)}"]
         case Store(tensor=tensor, index=index, value=value):
             return [f"{tensor}{_place(index, axes)} = {value}"]
+        case AtomicAdd(tensor=tensor, index=index, value=value):
+            return [f"{tensor}{_place(index, axes)} += {value}"]
         case Require(cond=cond, text=text):
             return [f"assert {cond}, {json.dumps(text, ensure_ascii=False)}"]
         case ForTiles(axis=axis, start=start, stop=stop, carries=carries, body=body):

@@ -17,6 +17,7 @@ from kdsl.ir.literals import literal
 from kdsl.ir.nodes import (
     Along,
     Arg,
+    AtomicAdd,
     Block,
     Bound,
     Cast,
@@ -215,6 +216,9 @@ class _Checker:
                 raise _RuleError("only scalar arithmetic runs on the host")
             case Store():
                 self.store(stmt)
+            case AtomicAdd(tensor=tensor):
+                self.store(stmt)
+                _need(self.tensor(tensor).dtype != boolean, f"`{tensor}` holds bool, no numbers")
             case ForTiles() | ForRange():
                 self.loop(stmt)
             case If():
@@ -222,7 +226,7 @@ class _Checker:
             case _:
                 raise TypeError(f"verify: no rule for {type(stmt).__name__}")
 
-    def store(self, stmt: Store) -> None:
+    def store(self, stmt: Store | AtomicAdd) -> None:
         tensor = self.tensor(stmt.tensor)
         kinds = [p.kind for p in self.func.params if p.name == stmt.tensor]
         _need(kinds != ["in"], f"`{stmt.tensor}` is an input, it cannot be written")

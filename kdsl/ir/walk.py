@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kdsl.ir.nodes import (
     Arg,
+    AtomicAdd,
     Block,
     Bound,
     Carry,
@@ -63,7 +64,7 @@ def reads(stmt: Stmt) -> tuple[str, ...]:
     match stmt:
         case Let(op=op):
             return operands(op)
-        case Store(index=index, value=value):
+        case Store(index=index, value=value) | AtomicAdd(index=index, value=value):
             return (*index_operands(index), value)
         case ForTiles(start=start, stop=stop, carries=carries):
             bounds = tuple(b for b in (start, stop) if b is not None)
@@ -93,6 +94,11 @@ def walk(block: Block) -> Iterator[Stmt]:
         yield stmt
         for inner in blocks(stmt):
             yield from walk(inner)
+
+
+def written(block: Block) -> frozenset[str]:
+    """Names of the tensors that a block writes, the blocks inside it too."""
+    return frozenset(s.tensor for s in walk(block) if isinstance(s, Store | AtomicAdd))
 
 
 def statements(func: Func) -> Iterator[Stmt]:
@@ -208,7 +214,7 @@ def rename(func: Func, names: dict[str, str]) -> Func:
         match s:
             case Let():
                 return replace(s, op=op(s.op))
-            case Store():
+            case Store() | AtomicAdd():
                 return replace(s, index=index(s.index), value=new(s.value))
             case ForTiles():
                 return replace(s, start=s.start and new(s.start), stop=s.stop and new(s.stop),

@@ -13,6 +13,8 @@ from kdsl.passes.indices import Indices
 from kdsl.passes.names import Names
 from kdsl.passes.poly import Poly
 
+#: A statement with an access.
+Accessing = ir.Let | ir.Store | ir.AtomicAdd
 #: An access: the tensor and where in it.
 Access = tuple[str, tuple[ir.Index, ...]]
 #: Guarded names by the value that they guard and the extent that it is in.
@@ -38,8 +40,8 @@ def bounds(func: ir.Func) -> ir.Func:
     return func if same else replace(func, phases=tuple(phases))
 
 
-def unproven(func: ir.Func) -> Iterator[tuple[ir.Let | ir.Store, int]]:
-    """Loads and stores with a dimension that they may leave, wherever in a phase they stood."""
+def unproven(func: ir.Func) -> Iterator[tuple[Accessing, int]]:
+    """Loads and writes with a dimension that they may leave, wherever in a phase they stood."""
     indices = Indices(func)
     for phase in func.phases:
         runs = _runs(indices, phase)
@@ -49,7 +51,7 @@ def unproven(func: ir.Func) -> Iterator[tuple[ir.Let | ir.Store, int]]:
                 facts = (*indices.facts, *runs, *_elements(indices, access[1]))
                 for dimension, (i, size) in enumerate(_places(func, access)):
                     if not _inside(indices, i, size, facts):
-                        assert isinstance(s, ir.Let | ir.Store)
+                        assert isinstance(s, Accessing)
                         yield s, dimension
 
 
@@ -106,9 +108,9 @@ class _Guards:
 
 
 def _at(s: ir.Stmt, index: tuple[ir.Index, ...]) -> ir.Stmt:
-    """The load or store `s` at another place."""
+    """The load or write `s` at another place."""
     match s:
-        case ir.Store():
+        case ir.Store() | ir.AtomicAdd():
             return replace(s, index=index)
         case ir.Let(op=ir.Load() as load):
             return replace(s, op=replace(load, index=index))
@@ -122,7 +124,9 @@ def _runs(indices: Indices, phase: ir.Parallel) -> tuple[Poly, ...]:
 
 def _access(s: ir.Stmt) -> Access | None:
     match s:
-        case ir.Let(op=ir.Load(tensor=tensor, index=index)) | ir.Store(tensor=tensor, index=index):
+        case ir.Let(op=ir.Load(tensor=tensor, index=index)):
+            return tensor, index
+        case ir.Store(tensor=tensor, index=index) | ir.AtomicAdd(tensor=tensor, index=index):
             return tensor, index
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kdsl.ir import nodes as ir
 from kdsl.ir.types import Type
-from kdsl.ir.walk import blocks, operands, walk
+from kdsl.ir.walk import blocks, operands, written
 from kdsl.lang.ops import OPS
 from kdsl.passes.names import substitute
 
@@ -23,25 +23,24 @@ def cse(func: ir.Func) -> ir.Func:
     host: dict[Key, str] = {}
     _visit(func.host, host, same, frozenset())
     for phase in func.phases:
-        written = frozenset(s.tensor for s in walk(phase.body) if isinstance(s, ir.Store))
-        _visit(phase.body, {}, same, written)
+        _visit(phase.body, {}, same, written(phase.body))
     return substitute(func, same)
 
 
 def _visit(
-    block: ir.Block, seen: Mapping[Key, str], same: dict[str, str], written: frozenset[str]
+    block: ir.Block, seen: Mapping[Key, str], same: dict[str, str], changing: frozenset[str]
 ) -> None:
     known = dict(seen)  # what this block adds ends with it
     for s in block:
         if isinstance(s, ir.Let):
-            if isinstance(s.op, ir.Load) and s.op.tensor in written:
+            if isinstance(s.op, ir.Load) and s.op.tensor in changing:
                 continue
             key = s.type, _canonical(s.op, same)
             first = known.setdefault(key, s.name)
             if first != s.name:
                 same[s.name] = first
         for inner in blocks(s):
-            _visit(inner, known, same, written)
+            _visit(inner, known, same, changing)
 
 
 def _canonical(op: ir.Op, same: Mapping[str, str]) -> ir.Op:

@@ -29,7 +29,7 @@ def _live(func: ir.Func) -> set[str]:
             match s:
                 case ir.Let(name=name, op=op):
                     depends[name] = (*operands(op), *around)
-                case ir.Store(index=index, value=value):
+                case ir.Store(index=index, value=value) | ir.AtomicAdd(index=index, value=value):
                     roots.extend((*index_operands(index), value, *around))
                 case ir.Require(cond=cond):
                     roots.append(cond)
@@ -91,7 +91,7 @@ def _stmt(s: ir.Stmt, live: set[str]) -> ir.Stmt | None:
 
 def _acts(block: ir.Block) -> bool:
     """Whether a block stores anything (dead statements inside are gone already)."""
-    return any(isinstance(s, ir.Store) or any(map(_acts, blocks(s))) for s in block)
+    return any(isinstance(s, ir.Store | ir.AtomicAdd) or any(map(_acts, blocks(s))) for s in block)
 
 
 def _declarations(func: ir.Func) -> ir.Func:
@@ -111,7 +111,7 @@ def _declarations(func: ir.Func) -> ir.Func:
                 axes |= {i.axis for i in index if isinstance(i, ir.Along)}
             case ir.Let(op=ir.Guard(tensor=tensor)):
                 tensors.add(tensor)
-            case ir.Store(tensor=tensor, index=index):
+            case ir.Store(tensor=tensor, index=index) | ir.AtomicAdd(tensor=tensor, index=index):
                 tensors.add(tensor)
                 axes |= {i.axis for i in index if isinstance(i, ir.Along)}
     kept = tuple(a for a in func.axes if a.name in axes)

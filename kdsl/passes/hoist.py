@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kdsl.ir import nodes as ir
 from kdsl.ir.types import Type
-from kdsl.ir.walk import blocks, map_blocks, operands, value_types, walk
+from kdsl.ir.walk import blocks, map_blocks, operands, value_types, walk, written
 from kdsl.passes.bounds import unproven
 
 
@@ -20,9 +20,9 @@ def hoist(func: ir.Func) -> ir.Func:
     types = value_types(func)
     stuck = {s.name for s, _ in unproven(func) if isinstance(s, ir.Let)}
     for phase in func.phases:
-        written = {s.tensor for s in walk(phase.body) if isinstance(s, ir.Store)}
+        changing = written(phase.body)
         for s in walk(phase.body):
-            if isinstance(s, ir.Let) and _stays(s, types, written):
+            if isinstance(s, ir.Let) and _stays(s, types, changing):
                 stuck.add(s.name)
     return map_blocks(func, lambda block: _block(block, stuck))
 
@@ -67,10 +67,10 @@ def _varies(s: ir.Let, axis: str | None, var: str | None, changing: set[str]) ->
     return False
 
 
-def _stays(s: ir.Let, types: dict[str, Type], written: set[str]) -> bool:
+def _stays(s: ir.Let, types: dict[str, Type], changing: frozenset[str]) -> bool:
     match s.op:
         case ir.Load(tensor=tensor):
-            return tensor in written
+            return tensor in changing
         case ir.Guard():
             return True
         case ir.Const() | ir.Iota():

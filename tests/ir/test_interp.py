@@ -75,6 +75,32 @@ def test_control_flow_gathers_and_steps():
     np.testing.assert_array_equal(seen, np.arange(5) + above_one + x.argmax(axis=1))
 
 
+SCATTER = """\
+kernel f(at: i32[N], x: f32[N], o: InOut[f32[M]], total: InOut[f32[()]], all: InOut[f32[M]]) {
+  dims N, M
+  axis n = tiles(N)
+  axis M = whole(M)
+  parallel n in tiles(N) {
+    i: i32[n] = at[n]
+    v: f32[n] = x[n]
+    o[i] += v
+    t: f32 = sum(v; n)
+    total[()] += t
+    all[M] += t
+  }
+}
+"""
+
+
+def test_additions_to_one_element_add_up():
+    at, x = np.array([1, 1, 0, 1, 3, 0, 1], np.int32), np.arange(1, 8, dtype=np.float32)
+    o, total, every = np.ones(4, np.float32), np.array(1, np.float32), np.zeros(4, np.float32)
+    run(parse(SCATTER), {"at": at, "x": x, "o": o, "total": total, "all": every}, {"n": 2})
+    np.testing.assert_array_equal(o, [1 + 3 + 6, 1 + 1 + 2 + 4 + 7, 1, 1 + 5])
+    assert total == 1 + 28
+    np.testing.assert_array_equal(every, [28] * 4)
+
+
 def arguments(**changes):
     a, b, bias, out = normal(2, 3), normal(3, 4), normal(4), normal(2, 4)
     return {"a": a, "b": b, "bias": bias, "out": out, **changes}

@@ -54,6 +54,7 @@ strict kernel everything(
       } else {
         for i in range(lo, b, -2) {
           part[b, i] = s
+          part[b, E * 2 + b] += half
         }
         yield u=top, v=low
       }

@@ -8,7 +8,8 @@ from kdsl.ir.verify import check, verify
 from tests.ir_texts import MATMUL, TEXTS
 
 FRAME = """\
-strict kernel f(x: f32[N], w: bf16[N], ids: i32[N], s: f32, o: Out[f32[N]]) {{
+strict kernel f(x: f32[N], w: bf16[N], ids: i32[N], s: f32, o: Out[f32[N]],
+                flags: InOut[bool[N]]) {{
   dims N
   axis n = tiles(N)
   axis m = tiles(N)
@@ -65,6 +66,10 @@ BROKEN = {
     "t: f32 = arg(x)": "there is no scalar parameter `x`",
     "o[i] = a": "the index has no place for axis `n` of `a`",
     "o[n] = w0": "`o` holds f32, `w0` is bf16",
+    "o[i] += a": "the index has no place for axis `n` of `a`",
+    "o[n] += w0": "`o` holds f32, `w0` is bf16",
+    "x[n] += a": "`x` is an input, it cannot be written",
+    "flags[n] += h": "`flags` holds bool, no numbers",
     "x[n] = a": "`x` is an input, it cannot be written",
     "for n in tiles() {\n    }": "a loop over axis `n` is open already",
     "for N in tiles() {\n    }": "axis `N` is whole, no loop binds it",

@@ -151,6 +151,8 @@ GUARDED = {
     "    t: f32 = mat[a_2, a_3]",
     "t: f32 = x[j]\n    o[j] = t":
     "j_2: i64 = guard(j; x, 0)\n    t: f32 = x[j_2]\n    o[j_2] = t",
+    "t: f32 = x[i]\n    o[j] += t":
+    "t: f32 = x[i]\n    j_2: i64 = guard(j; o, 0)\n    o[j_2] += t",
     "z: i64 = 0\n    a: i64 = ids[i]\n    for r in range(z, a) {\n      b: i64 = var(r)\n"
     "      t: f32 = x[b]\n    }":
     "z: i64 = 0\n    a: i64 = ids[i]\n    for r in range(z, a) {\n      b: i64 = var(r)\n"
@@ -181,6 +183,7 @@ OUTSIDE = {
     "a: i64 = neg(one)\n    t: f32 = mat[j, a]": ("mat", 1, "N"),
     "a: i64 = 4\n    t: f32 = four[a]": ("four", 0, "4"),
     "t: f32 = x[i]\n    o[big] = t": ("o", 0, "N"),
+    "t: f32 = x[i]\n    o[big] += t": ("o", 0, "N"),
 }
 
 
