@@ -113,11 +113,12 @@ def measure(case: Case, module: tvm_ffi.Module) -> list[Row]:
     return [(name, case.dtype, case.title, errors[name], best[name]) for name in calls]
 
 
-def progress(text: str, start: float | None = None) -> None:
-    """A line that the next one overwrites on a terminal, or that ends with how long it took."""
-    took = f"{time.perf_counter() - start:.1f} s" if start is not None else "..."
-    end = "\n" if start is not None or not sys.stdout.isatty() else "\r"
-    print(f"{text} {took}", end=end, flush=True)
+def progress(text: str = "", start: float | None = None) -> None:
+    """A line that the next one overwrites; given `start`, one that stays and says how long."""
+    if start is not None:
+        print(f"{text} {time.perf_counter() - start:.1f} s", flush=True)
+    elif sys.stdout.isatty():
+        print(f"{text + ' ...' if text else '':90}", end="\r", flush=True)
 
 
 def compile_kernel(folder: Path) -> tvm_ffi.Module:
@@ -169,9 +170,9 @@ def main() -> None:
                 ("grouped, 4 per key", False, HEADS // 4),
                 ("grouped, causal", True, HEADS // 4),
             ):
-                text = f"running {dtype} {title}"
-                progress(f"{text:70}")
+                progress(f"running {dtype} {title}")
                 rows += measure(make_case(title, dtype, causal=causal, groups=groups), module)
+        progress()
         print_table(rows)
 
 
