@@ -37,7 +37,7 @@ def _race(root: str, start, results) -> None:
 
 
 def test_eight_processes_publish_one_module_built_once(tmp_path):
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     start, results = context.Event(), context.Queue()
     racers = [context.Process(target=_race, args=(str(tmp_path), start, results)) for _ in range(8)]
     for racer in racers:
