@@ -29,6 +29,8 @@ FUNCTIONS = {
     "tanh": (np.tanh, np.linspace(-12, 12, 200_001), 4),
     "sigmoid": (special.expit, np.linspace(-80, 30, 200_001), 4),
     "erf": (special.erf, np.linspace(-5, 5, 200_001), 4),
+    "sin": (np.sin, np.linspace(-500, 500, 200_001), 4),
+    "cos": (np.cos, np.linspace(-500, 500, 200_001), 4),
     "floor": (np.floor, np.linspace(-1e7, 1e7, 100_001), 0),
     "ceil": (np.ceil, np.linspace(-100, 100, 100_001), 0),
     "round": (np.round, np.arange(-200, 200, dtype=np.float64) / 2, 0),

@@ -30,7 +30,7 @@ def arguments(m, n, k):
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(func=funcs())
+@given(func=funcs(gathers=True))
 def test_random_functions_keep_their_meaning(func):
     kernel = Compiled(func)
     for sizes in SIZES:

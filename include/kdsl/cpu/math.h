@@ -206,6 +206,37 @@ static inline KDSL_INLINE Vec<float> erf(Vec<float> x) {
   const Vec<float> signed_far = (Vec<float>)((Vec<i32>)far | ((Vec<i32>)x & (i32)0x80000000));
   return a < 0.9f ? near : x != x ? x : signed_far;
 }
+/// x less the nearest multiple of pi/2, and which multiple; good to |x| of about a million.
+struct Quarter {
+  Vec<float> rest;
+  Vec<i32> turns;
+};
+static inline KDSL_INLINE Quarter quarter(Vec<float> x) {
+  const Vec<double> wide = convert<double>(x);
+  const Vec<double> shifted = wide * 0x1.45f306dc9c883p-1 + 0x1.8p52, n = shifted - 0x1.8p52;
+  const Vec<double> rest = (wide - n * 0x1.921fb54p+0) - n * 0x1.10b4611a62633p-30;
+  return {convert<float>(rest), convert<i32>(n)};
+}
+static inline KDSL_INLINE Vec<float> sin_or_cos(Quarter q, Vec<i32> which) {
+  const Vec<float> r = q.rest, u = r * r;
+  Vec<float> s = fma(u, splat(-1.9501822e-4f), splat(8.33201645e-3f));
+  s = fma(s, u, splat(-1.66666502e-1f));
+  const Vec<float> sine = fma(r * u, s, r);
+  Vec<float> c = fma(u, splat(2.43726792e-5f), splat(-1.38865291e-3f));
+  c = fma(c, u, splat(4.16666132e-2f));
+  c = fma(c, u, splat(-4.99999996e-1f));
+  const Vec<float> cosine = fma(c, u, splat(1.0f));
+  const Vec<float> value = (which & 1) ? cosine : sine;
+  return (Vec<float>)((Vec<i32>)value ^ ((which & 2) << 30));
+}
+static inline KDSL_INLINE Vec<float> sin(Vec<float> x) {
+  const Quarter q = quarter(x);
+  return abs(x) < inf ? sin_or_cos(q, q.turns) : splat(nan);
+}
+static inline KDSL_INLINE Vec<float> cos(Vec<float> x) {
+  const Quarter q = quarter(x);
+  return abs(x) < inf ? sin_or_cos(q, q.turns + 1) : splat(nan);
+}
 
 #define KDSL_SCALAR(f) \
   static inline KDSL_INLINE float f(float x) { return f(splat(x))[0]; }
@@ -221,6 +252,8 @@ KDSL_SCALAR(log2)
 KDSL_SCALAR(sigmoid)
 KDSL_SCALAR(tanh)
 KDSL_SCALAR(erf)
+KDSL_SCALAR(sin)
+KDSL_SCALAR(cos)
 #undef KDSL_SCALAR
 
 // ---- all lanes into one

@@ -10,7 +10,10 @@ from kdsl.codegen.cpu.ops import (
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.dtypes import DType
 from kdsl.errors import InternalError
-from kdsl.ir.nodes import Along, Cast, Const, Ew, Index, Iota, Let, Load, Point, Store
+from kdsl.ir.nodes import (
+    Along, AtomicAdd, Cast, Const, Ew, Guard, Index, Iota, Let, Load, Point, Stmt, Store,
+)  # fmt: skip
+from kdsl.ir.walk import index_operands
 from kdsl.passes.cpu.facts import COSTLY
 
 
@@ -24,6 +27,7 @@ class Place:
         real: C++ of the lanes that exist (`All` or `Some`), None where all do.
         local: names of registers by value; a value over the lane axis may need `index`.
         index: appended to registers of the outer level that are arrays ("[u]").
+        scoped: what is named here ends with the nest (else it stands in the block around it).
         parent: the level outside the loop: values that do not change in the loop are made there.
     """
 
@@ -34,6 +38,7 @@ class Place:
     local: dict[str, str] = field(default_factory=dict)
     index: str = ""
     parent: Place | None = None
+    scoped: bool = True
     memo: dict[str, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
@@ -63,7 +68,10 @@ class Place:
         if buffer is not None:
             if not buffer.axes:
                 return scope.buffer_name(buffer)
-            pointer = f"{scope.buffer_name(buffer)}{self.offset(scope.steps(buffer))}"
+            steps = scope.steps(buffer)
+            pointer = f"{scope.buffer_name(buffer)}{self.offset(steps)}"
+            if self.lane in steps and steps[self.lane] != "1":
+                return self.bind(value, f"gather({pointer}, {steps[self.lane]})")
             return self.bind(value, self._read(pointer, self.is_vector(value), masked=False))
         let = facts.lets.get(value)
         if let is None:
@@ -125,9 +133,12 @@ class Place:
         let = self.scope.facts.lets.get(value)
         if let is None or not (value == "t" or value.startswith("t_")):
             return False
-        if len(self.scope.facts.users.get(value, [])) > 1:
+        if not isinstance(let.op, Ew):
             return False
-        return isinstance(let.op, Ew) and (self.is_vector(value) or let.op.fn not in COSTLY)
+        users = self.scope.facts.users.get(value, [])
+        if len(users) > 1 or not all(_reads_as_value(u, value) for u in users):
+            return False
+        return self.is_vector(value) or let.op.fn not in COSTLY
 
     def bind(self, value: str, text: str, *, keep_inline: bool = False) -> str:
         """Give an expression a name in this place, once."""
@@ -136,7 +147,7 @@ class Place:
             return text
         dtype = self.dtype(value)
         kind = register_type(dtype) if self.is_vector(value) else compute_type(dtype)
-        name = self.scope.names.fresh(value, local=True)
+        name = self.scope.names.fresh(value, local=self.scoped)
         self.lines.append(f"const {kind} {name} = {bare(text)};")
         self.memo[value] = name
         return name
@@ -201,9 +212,15 @@ class Place:
             parts.append(f" + {at}" if stride == "1" else f" + {paren(at)} * {stride}")
         return "".join(parts)
 
-    def store(self, store: Store) -> str:
-        """The statement that writes one element or vector."""
+    def store(self, store: Store | AtomicAdd) -> str:
+        """The statement that writes, or adds to, one element or vector."""
         pointer, step, offsets = self.address(store.tensor, store.index, store.tensor)
+        if isinstance(store, AtomicAdd):
+            if not step and not offsets:
+                return f"add_one({pointer}, {bare(self.value(store.value))});"
+            if not offsets:
+                offsets = "lane_numbers<i64>()" + ("" if step == "1" else f" * {step}")
+            return f"add_at({pointer}, {offsets}, {bare(self.wide(store.value))}{self._real()});"
         if not step and not offsets:
             return f"put({pointer}, {bare(self.value(store.value))});"
         text = bare(self.stored(store.value, self.scope.tensor_dtype(store.tensor)))
@@ -229,3 +246,13 @@ class Place:
     def flush(self) -> list[str]:
         lines, self.lines = self.lines, []
         return lines
+
+
+def _reads_as_value(user: Stmt, value: str) -> bool:
+    """The statement reads the value as one, not as an index, bound or condition."""
+    match user:
+        case Let(op=op):
+            return not isinstance(op, (Load, Guard))
+        case Store(index=index) | AtomicAdd(index=index):
+            return value not in index_operands(index)
+    return False

@@ -65,6 +65,8 @@ def _sum(scope: Scope, terms: tuple[Term, ...]) -> str:
 class _Printer:
     def __init__(self, scope: Scope, nest: Nest, at: dict[str, str]) -> None:
         self.scope, self.nest, self.at = scope, nest, dict(at)
+        #: Whether loops enclose the outer level.
+        self.scoped = nest.outer is not None or bool(nest.around)
 
     def reduction(self, name: str) -> tuple[Let, Reduce]:
         let = self.scope.facts.lets[name]
@@ -76,7 +78,7 @@ class _Printer:
         registers = {}
         for name in folds:
             let, reduce = self.reduction(name)
-            register = self.scope.names.fresh(name, local=True)
+            register = self.scope.names.fresh(name, local=self.scoped)
             self.scope.line(f"{register_type(let.type.dtype)} {register}[{turns}];")
             self.scope.line(f"fill({register}, {bare(neutral(reduce.fn, let.type.dtype))});")
             registers[name] = register
@@ -168,7 +170,7 @@ class _Scalars(_Printer):
     """A nest without axes: a run of statements."""
 
     def print(self) -> None:
-        place = Place(self.scope, self.at)
+        place = Place(self.scope, self.at, scoped=self.scoped)
         for stage in self.nest.stages:
             self.outer_scalars(place, stage.before)
             self.done(stage)
@@ -182,7 +184,7 @@ class _AlongInner(_Printer):
         if outer is not None:
             self.at[outer] = scope.coordinate(outer)
             scope.open(_each(self.at[outer], scope.length(outer)))
-        level = Place(scope, self.at)
+        level = Place(scope, self.at, scoped=self.scoped)
         for stage in self.nest.stages:
             self.outer_scalars(level, stage.before)
             if stage.within:

@@ -20,7 +20,7 @@ _INFIX = {
 _COMPARE = frozenset("eq ne lt le gt ge".split())
 _CALLS = frozenset(
     """floordiv mod maximum minimum fmax fmin abs exp exp2 log log2 sqrt rsqrt tanh sigmoid floor
-    ceil round erf where fma""".split()
+    ceil round erf sin cos where fma""".split()
 )
 REDUCERS = {
     "sum": "Sum", "prod": "Product", "max": "Max", "min": "Min", "any": "Any", "all": "Every",
@@ -62,7 +62,10 @@ def spell(fn: str, args: list[str], dtype: DType, *, vector: bool) -> str:
         exact = dtype.bits == 32 or dtype.name in ("bf16", "f16", "bool")
         return text if exact or not vector else f"mask({bare(text)})"
     if fn in _INFIX:
-        return f"({args[0]} {_INFIX[fn]} {args[1]})"
+        text = f"({args[0]} {_INFIX[fn]} {args[1]})"
+        # C++ computes small integers as int; here they wrap like any other.
+        small = dtype.is_int and dtype.bits < 32 and not vector
+        return f"({COMPUTE[dtype.name]}){text}" if small else text
     if fn == "neg":
         return f"(-{args[0]})"
     if fn == "not":
@@ -72,8 +75,15 @@ def spell(fn: str, args: list[str], dtype: DType, *, vector: bool) -> str:
         # A literal or a sum of narrow integers is an int in C++, which would not deduce T alike.
         return f"{fn}<{compute_type(dtype)}>({', '.join(map(bare, args))})"
     if fn in _CALLS:
-        return f"{fn}({', '.join(map(bare, args))})"
+        return f"{fn}({', '.join(_exact(bare(a), dtype) for a in args)})"
     raise InternalError(f"spell: the CPU has no `{fn}`")
+
+
+def _exact(text: str, dtype: DType) -> str:
+    """An integer literal as an argument of a template: of just the dtype that the others have."""
+    if dtype.is_int and dtype.name != "i32" and text.lstrip("-").isdigit():
+        return f"{text}L" if dtype.name == "i64" else f"({COMPUTE[dtype.name]}){text}"
+    return text
 
 
 def convert(text: str, source: DType, target: DType, *, vector: bool) -> str:

@@ -229,6 +229,9 @@ class Scope:
             return self.scalar(value)
         if value in self.defined:
             return self.defined[value]
+        buffer = self.held(value)
+        if buffer is not None and not buffer.axes:
+            return self.buffer_name(buffer)
         raise InternalError(f"print: index `{value}` is not in a register")
 
     def held(self, value: str) -> Buffer | None:

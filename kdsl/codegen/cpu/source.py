@@ -192,7 +192,9 @@ class _Phase:
         name, field = scope.names.of("param", param.name), c_name(param.name)
         if not isinstance(param.type, TensorType):
             kind = COMPUTE[param.type.name]
-            return [f"const {kind} {name} = a.{field};"] if mentions(used, name) else []
+            half = param.type.name in ("f16", "bf16")
+            value = f"round_to<{param.type.name}>((float)a.{field})" if half else f"a.{field}"
+            return [f"const {kind} {name} = {value};"] if mentions(used, name) else []
         if not mentions(used, name):
             return []
         const = "const " if param.kind == "in" else ""

@@ -55,8 +55,8 @@ def _spans(scope: Scope, step: Step) -> list[Span]:
             spans = []
             for action in (a for s in stages for a in (*s.before, *s.within)):
                 match action:
-                    case Write(store=store):
-                        spans.append(store.span)
+                    case Write():
+                        spans.append(action.store.span)
                     case Fold(reduction=name) | Compute(value=name) | Hold(value=name):
                         if name in facts.lets:
                             spans.append(facts.lets[name].span)
@@ -83,7 +83,7 @@ def _check(scope: Scope, step: Check) -> None:
     at = {a: scope.coordinate(a) for a in scope.facts.axes[step.let.name]}
     for axis, variable in at.items():
         scope.open(f"for (i64 {variable} = 0; {variable} < {scope.length(axis)}; {variable}++)")
-    place = Place(scope, at)
+    place = Place(scope, at, scoped=bool(at))
     index = bare(place.value(step.let.name))
     for line in place.flush():
         scope.line(line)

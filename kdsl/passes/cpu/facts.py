@@ -34,10 +34,9 @@ from kdsl.ir.nodes import (
     Point,
     Reduce,
     Stmt,
-    Store,
 )  # fmt: skip
 from kdsl.ir.types import Type
-from kdsl.ir.walk import lets, operands, users, value_types, walk
+from kdsl.ir.walk import lets, operands, users, value_types, written
 
 #: Operations that cost more than a load and a store.
 COSTLY = frozenset(
@@ -69,7 +68,7 @@ class Facts:
         self.lets = lets(func)
         self.types: dict[str, Type] = value_types(func)
         self.users: dict[str, list[Stmt]] = users(func)
-        self.written = {s.tensor for s in walk(phase.body) if isinstance(s, Store)}
+        self.written = written(phase.body)
         self.carries: dict[str, Carry] = {}
         self.results: dict[str, Carry] = {}
         self.level: dict[str, int] = dict.fromkeys(self.lets, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kdsl.ir.nodes import ForRange, ForTiles, If, Let, Store
+from kdsl.ir.nodes import AtomicAdd, ForRange, ForTiles, If, Let, Store
 from kdsl.passes.cpu.plan import Buffer, Comparison
 
 
@@ -33,9 +33,9 @@ class CheckItem(Item):
 
 @dataclass(eq=False, slots=True)
 class Put(Item):
-    """A store into a tensor."""
+    """A store into a tensor, or an atomic addition."""
 
-    store: Store
+    store: Store | AtomicAdd
 
 
 @dataclass(eq=False, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-from kdsl.ir.nodes import Along, Let, Reduce, Store
+from kdsl.ir.nodes import Along, AtomicAdd, Let, Reduce, Store
 from kdsl.passes.cpu.context import Context
 from kdsl.passes.cpu.facts import contiguous_axis
 from kdsl.passes.cpu.items import Item, Put, Update, Value
@@ -63,7 +63,7 @@ class Draft:
             return axes, reduced, lane if lane in axes else axes[-1]
         return axes, reduced, None
 
-    def _store_axes(self, store: Store) -> tuple[str, ...]:
+    def _store_axes(self, store: Store | AtomicAdd) -> tuple[str, ...]:
         axes = set(self.cx.facts.axes[store.value])
         for i in store.index:
             axes |= {i.axis} if isinstance(i, Along) else set(self.cx.facts.axes[i.value])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kdsl.ir.nodes import ForRange, ForTiles, Func, Let, Store
+from kdsl.ir.nodes import AtomicAdd, ForRange, ForTiles, Func, Let, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A store into a tensor."""
+    """A store into a tensor, or an atomic addition."""
 
-    store: Store
+    store: Store | AtomicAdd
 
 
 Action = Compute | Hold | Fold | Write

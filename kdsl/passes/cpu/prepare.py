@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kdsl.dtypes import boolean, f32, i64
-from kdsl.errors import KernelTypeError
 from kdsl.ir.nodes import (
     Block, Carry, Cast, Const, Dot, Ew, ForRange, ForTiles, Func, Iota, Let, Load, Op, Reduce, Stmt,
 )  # fmt: skip
@@ -15,8 +14,8 @@ from kdsl.ir.walk import carries, lets, map_blocks, statements, value_types
 
 #: Default tile sizes, multiples of every register blocking in use.
 LANES, ROWS, DEPTH = 48, 96, 256
-#: Where nothing is multiplied: long runs along memory, few rows.
-RUN, FEW = 1024, 8
+#: Where nothing is multiplied: long runs along memory, few rows; blocks of two sliced axes.
+RUN, FEW, SIDE = 1024, 8, 64
 
 
 def set_tiles(func: Func, tiles: Mapping[str, int], lane_axes: frozenset[str]) -> Func:
@@ -28,6 +27,14 @@ def set_tiles(func: Func, tiles: Mapping[str, int], lane_axes: frozenset[str]) -
             for axis in s.type.axes:
                 roles.setdefault(axis, set()).add("lane" if axis in lane_axes else "row")
     has_dot = bool(roles)
+    kinds = {a.name: a.kind for a in func.axes}
+    #: Sliced axes that some value has together with another one.
+    sides = {
+        axis
+        for type_ in value_types(func).values()
+        if sum(kinds[a] == "tile" for a in type_.axes) > 1
+        for axis in type_.axes
+    }
 
     def size(axis: Axis) -> int | None:
         if axis.kind == "whole" or axis.size is not None:
@@ -35,7 +42,8 @@ def set_tiles(func: Func, tiles: Mapping[str, int], lane_axes: frozenset[str]) -
         if axis.name in tiles:
             return tiles[axis.name]
         if not has_dot:
-            return RUN if axis.name in lane_axes else FEW
+            long = RUN if axis.name in lane_axes else FEW
+            return SIDE if axis.name in sides else long
         role = roles.get(axis.name, {"row"})
         return LANES if "lane" in role else ROWS if "row" in role else DEPTH
 
@@ -64,7 +72,8 @@ def widen_operands(func: Func) -> Func:
 
 
 def plain_dots(func: Func) -> Func:
-    """Dots without a row and a lane axis become a product and a sum; the rest has to be f32."""
+    """Dots without a row and a lane axis, or of other numbers than f32, become a product and a
+    sum."""
     types = value_types(func)
     fresh = _Fresh(set(types))
 
@@ -75,11 +84,6 @@ def plain_dots(func: Func) -> Func:
         shared = set(types[dot.a].axes) & set(types[dot.b].axes) - {dot.axis}
         if len(s.type.axes) == 2 and not shared and s.type.dtype is f32:
             return (s,)
-        if not s.type.dtype.is_float:
-            raise KernelTypeError(
-                f"a dot that gives {s.type.dtype} is not available on the CPU yet",
-                s.span, help="convert the operands to f32 first",
-            )  # fmt: skip
         axes = tuple(
             a.name for a in func.axes
             if a.name in {*types[dot.a].axes, *types[dot.b].axes}

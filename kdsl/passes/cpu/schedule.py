@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import (
-    Along, Block, Dot, Ew, ForRange, ForTiles, Guard, If, Let, Load, Stmt, Store,
+    Along, AtomicAdd, Block, Dot, Ew, ForRange, ForTiles, Guard, If, Let, Load, Stmt, Store,
 )  # fmt: skip
 from kdsl.ir.walk import operands, reads, walk
 from kdsl.passes.cpu import dots
@@ -69,7 +69,7 @@ class _BlockPlanner:
                     self._dot(s, absorbed[name])
                 case Let(name=name) if cx.facts.kind(name) == "item":
                     self._add(self._value(s), name)
-                case Store():
+                case Store() | AtomicAdd():
                     self._add(Put(s))
                 case ForTiles() | ForRange():
                     self._loop(s)
@@ -283,7 +283,7 @@ class _BlockPlanner:
 
     def _turned(self, item: Item) -> bool:
         """A store whose rows are contiguous in the tensor: a block transposition of its own."""
-        if not isinstance(item, Put):
+        if not isinstance(item, Put) or isinstance(item.store, AtomicAdd):
             return False
         cx, store = self.cx, item.store
         along = contiguous_axis(store.index)
@@ -300,7 +300,7 @@ class _BlockPlanner:
         match item:
             case CheckItem(let=let):
                 return Check(let, cx.sites[let.name])
-            case Put(store=store):
+            case Put(store=Store() as store):
                 return Transpose(store, cx.homes[store.value])
             case PackItem(source=source, depth=depth, transposed=transposed):
                 return Pack(source, cx.packs[source], depth, transposed)
@@ -353,7 +353,7 @@ def _accesses(item: Item) -> list[tuple[str, bool]]:
         case Inner(stmt=stmt):
             found = []
             for s in walk((stmt,)):
-                if isinstance(s, Store):
+                if isinstance(s, (Store, AtomicAdd)):
                     found.append((s.tensor, True))
                 elif isinstance(s, Let) and isinstance(s.op, Load):
                     found.append((s.op.tensor, False))

@@ -12,7 +12,7 @@ _ANY = frozenset(
     """add sub mul neg abs eq ne lt le gt ge maximum minimum fmax fmin where fma and or xor not shl
     shr floordiv mod div""".split()
 )
-_F32 = frozenset("exp exp2 log log2 sqrt rsqrt tanh sigmoid erf floor ceil round".split())
+_F32 = frozenset("exp exp2 log log2 sqrt rsqrt tanh sigmoid erf sin cos floor ceil round".split())
 _F64 = frozenset("sqrt rsqrt".split())
 _REDUCTIONS = frozenset("sum prod max min any all argmax argmin".split())
 _STORED = frozenset("bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64".split())
