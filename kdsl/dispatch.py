@@ -2,7 +2,7 @@
 
 What decides which machine code runs are the dtypes of tensors, the statics and the sizes of fixed
 dims. They are read off the arguments into a key; a dict of keys holds the functions. Everything
-else about the arguments is checked by the compiled module itself.
+else about the arguments is checked by the compiled module itself; only a wrong call imports more.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kdsl.dims import Dim
 from kdsl.driver import LARGEST_FIXED, Compiler, Specialisation
 from kdsl.dtypes import DTYPES, DType, TensorType
 from kdsl.errors import KernelError
-from kdsl.frontend.arguments import Facts, bind, check
 from kdsl.frontend.signature import MISSING, Parameter, Signature
 from kdsl.runtime import Function
 from kdsl.watch import Watch
+
+if TYPE_CHECKING:
+    from kdsl.frontend.arguments import Facts
 
 #: Names that frameworks give dtypes, without "torch." and such.
 _BY_NUMPY_NAME = {d.numpy: d for d in DTYPES.values()} | {"bool": DTYPES["bool"]} | DTYPES
@@ -155,6 +158,8 @@ def _shaped(value: object) -> bool:
 
 
 def _facts(value: object) -> Facts:
+    from kdsl.frontend.arguments import Facts
+
     try:
         dtype: DType | str = dtype_of(value)
     except Unbound:
@@ -234,6 +239,8 @@ class Dispatch:
         Any compiled one does. Where nothing can be compiled without a hint from the caller (a
         static without default), the checks of the reference run speak instead.
         """
+        from kdsl.frontend.arguments import bind, check
+
         try:
             return self._compiler.any_function()
         except ValueError:

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from kdsl.codegen.module import public_header
 from kdsl.codegen.targets import variants_of
 from kdsl.driver import Compiler, Specialisation, build, check_target
 from kdsl.dtypes import DType
@@ -60,9 +61,6 @@ def write(
     targets: tuple[str, ...],
 ) -> None:
     """Compile; write the library and its C header, each complete or not at all."""
-    # Only an export pays for this import; every kernel imports this module.
-    from kdsl.codegen.module import public_header
-
     for target in targets:
         check_target(target)
     names = [compiler.source.name for compiler, _ in kernels]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, overload
 from kdsl.dispatch import Dispatch
 from kdsl.driver import Compiler
 from kdsl.dtypes import DType
-from kdsl.export import Options, write
 from kdsl.frontend import capture
 
 if TYPE_CHECKING:
@@ -164,6 +163,8 @@ class Kernel:
                 and has no values.
             BuildError: the C++ compiler failed.
         """
+        from kdsl.export import Options, write
+
         options = Options(dims or {}, dtypes or {}, statics or {})
         write(path, [(self._compiler, options)], tuple(targets))
 
