@@ -47,6 +47,7 @@ $(DEPS): requirements-dev.txt tools/find_python.sh
 	@touch $@
 
 $(KDSL): $(DEPS) pyproject.toml setup.py $(wildcard kdsl/runtime/csrc/*) $(wildcard include/kdsl/ffi/*)
+	@sh tools/find_compiler.sh
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	    --no-build-isolation --no-deps --editable .
 	@touch $@
