@@ -55,6 +55,7 @@ class Builder:
     count: list[int] = field(default_factory=lambda: [0])
     budget: list[int] = field(default_factory=lambda: [25])
     gathers: bool = False
+    scans: bool = False
 
     def name(self) -> str:
         self.count[0] += 1
@@ -97,6 +98,8 @@ class Builder:
                   self.load, self.place, self.reduce, self.dot, self.cast]  # fmt: skip
         if self.gathers:
             makers += [self.gather, self.gather, self.atomic_add]
+        if self.scans:
+            makers.append(self.scan)
         if depth:
             makers += [lambda: self.loop(depth), lambda: self.branch(depth)]
         return self.pick(*makers)()
@@ -201,6 +204,14 @@ class Builder:
         rest = tuple(a for a in type_.axes if a != axis)
         return [self.let(Type(type_.dtype, rest), ir.Reduce(fn, arg, axis))]
 
+    def scan(self) -> list[ir.Stmt]:
+        found = [n for n, t in self.scope.items() if t.axes and t.dtype in (f64, i64, i32)]
+        if not found:
+            return []
+        arg = self.pick(*found)
+        type_ = self.scope[arg]
+        return [self.let(type_, ir.Scan("sum", arg, self.pick(*type_.axes)))]
+
     def dot(self) -> list[ir.Stmt]:
         pairs = [
             (a, b, axis)
@@ -286,11 +297,16 @@ class Builder:
 
 
 @st.composite
-def funcs(draw: st.DrawFn, strict: bool = False, gathers: bool = False) -> ir.Func:
-    """A function over M, N, K that writes `o` and changes `z`; `gathers`: by data too."""
+def funcs(
+    draw: st.DrawFn, strict: bool = False, gathers: bool = False, scans: bool = False
+) -> ir.Func:
+    """A function over M, N, K that writes `o` and changes `z`.
+
+    `gathers`: also loads and adds at places that data give; `scans`: also running sums.
+    """
     first = ir.Let("i_0", Type(i64), ir.LoopVar("i"))
     host = {s.name: s.type for s in HOST if isinstance(s, ir.Let)}
-    build = Builder(draw, {**host, "i_0": Type(i64)}, gathers=gathers)
+    build = Builder(draw, {**host, "i_0": Type(i64)}, gathers=gathers, scans=scans)
     body = [first, *build.block(depth=2)]
     readable = list(build.scope)
     for slot in range(draw(st.integers(1, 4))):

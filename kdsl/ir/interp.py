@@ -43,13 +43,14 @@ from kdsl.ir.nodes import (
     Point,
     Reduce,
     Require,
+    Scan,
     Stmt,
     Store,
 )
 from kdsl.ir.types import Axis, Type
 from kdsl.ir.walk import value_types
 from kdsl.lang.arrays import Array, cast, numpy_dtype
-from kdsl.lang.ops import OPS, REDUCTIONS
+from kdsl.lang.ops import OPS, REDUCTIONS, SCANS
 
 #: Where a loop is: an integer, or the [start, stop) of a slice.
 Place: TypeAlias = "int | tuple[int, int]"
@@ -226,6 +227,9 @@ class _Machine:
             case Reduce(fn=fn, arg=arg, axis=axis):
                 at = self.types[arg].axes.index(axis)
                 return self.result(REDUCTIONS[fn].numpy(self.values[arg], at), type_)
+            case Scan(fn=fn, arg=arg, axis=axis):
+                at = self.types[arg].axes.index(axis)
+                return self.result(SCANS[fn].numpy(self.values[arg], at), type_)
             case Dot():
                 return self.dot(op, type_)
             case Guard(arg=arg, tensor=tensor, dim=dim):

@@ -126,6 +126,15 @@ class Reduce(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Scan(Op):
+    """The running `sum` of a value along one of its axes; each place includes itself."""
+
+    fn: str
+    arg: str
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dot(Op):
     """acc + sum over `axis` of a * b. Accumulates in the `Let`'s dtype: f32 (f64, i32)."""
 

@@ -43,6 +43,7 @@ from kdsl.ir.nodes import (
     Point,
     Reduce,
     Require,
+    Scan,
     ScratchBuffer,
     Stmt,
     Store,
@@ -319,6 +320,8 @@ class _Builder:
                 return Dot(a, b, over, span=span)
             case "dot", (a, b), str(), [acc]:
                 return Dot(a, b, over, acc, span=span)
+            case _, (a,), str(), [] if fn.startswith("cum"):
+                return Scan(fn.removeprefix("cum"), a, over, span=span)
             case _, (a,), str(), [] if fn != "guard":
                 return Reduce(fn, a, over, span=span)
             case "arg", (a,), None, []:

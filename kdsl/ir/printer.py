@@ -37,6 +37,7 @@ from kdsl.ir.nodes import (
     Point,
     Reduce,
     Require,
+    Scan,
     Stmt,
     Store,
 )
@@ -80,6 +81,8 @@ def show_op(op: Op, axes: Collection[str]) -> str:
             return f"cast({arg})"
         case Reduce(fn=fn, arg=arg, axis=axis):
             return f"{fn}({arg}; {axis})"
+        case Scan(fn=fn, arg=arg, axis=axis):
+            return f"cum{fn}({arg}; {axis})"
         case Dot(a=a, b=b, axis=axis, acc=acc):
             return (f"{acc} + " if acc else "") + f"dot({a}, {b}; {axis})"
         case Guard(arg=arg, tensor=tensor, dim=dim):

@@ -41,13 +41,14 @@ from kdsl.ir.nodes import (
     Point,
     Reduce,
     Require,
+    Scan,
     ScratchBuffer,
     Stmt,
     Store,
 )
 from kdsl.ir.printer import show_stmt
 from kdsl.ir.types import Type
-from kdsl.lang.ops import OPS, REDUCTIONS, Rule
+from kdsl.lang.ops import OPS, REDUCTIONS, SCANS, Rule
 from kdsl.lang.promote import Operand, PromotionError, dot
 
 _I64, _BOOL = Type(i64), Type(boolean)
@@ -312,6 +313,8 @@ class _Checker:
                 return Type(declared.dtype, self.read(arg).axes)
             case Reduce():
                 return self.reduction(op)
+            case Scan():
+                return self.scan(op)
             case Dot():
                 return self.dot(op)
             case Guard():
@@ -372,6 +375,13 @@ class _Checker:
         _need(op.axis in arg.axes, f"`{op.arg}` is {arg}, it has no axis `{op.axis}`")
         result = self.promoted(op.fn, info.rule, [arg.dtype])
         return Type(result, tuple(a for a in arg.axes if a != op.axis))
+
+    def scan(self, op: Scan) -> Type:
+        arg, info = self.read(op.arg), SCANS.get(op.fn)
+        if info is None:
+            raise _RuleError(f"there is no scan `cum{op.fn}`")
+        _need(op.axis in arg.axes, f"`{op.arg}` is {arg}, it has no axis `{op.axis}`")
+        return Type(self.promoted(f"cum{op.fn}", info.rule, [arg.dtype]), arg.axes)
 
     def promoted(self, fn: str, rule: Rule, operands: Sequence[DType]) -> DType:
         """The result's dtype; promotion leaves the operands as they are, or a cast is missing."""

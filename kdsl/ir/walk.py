@@ -31,6 +31,7 @@ from kdsl.ir.nodes import (
     Point,
     Reduce,
     Require,
+    Scan,
     Stmt,
     Store,
 )
@@ -46,7 +47,7 @@ def operands(op: Op) -> tuple[str, ...]:
             return index_operands(index)
         case Ew(args=args):
             return args
-        case Cast(arg=arg) | Reduce(arg=arg) | Guard(arg=arg):
+        case Cast(arg=arg) | Reduce(arg=arg) | Scan(arg=arg) | Guard(arg=arg):
             return (arg,)
         case Dot(a=a, b=b, acc=acc):
             return (a, b) if acc is None else (a, b, acc)
@@ -204,7 +205,7 @@ def rename(func: Func, names: dict[str, str]) -> Func:
                 return replace(o, index=index(o.index))
             case Ew():
                 return replace(o, args=tuple(map(new, o.args)))
-            case Cast() | Reduce() | Guard():
+            case Cast() | Reduce() | Scan() | Guard():
                 return replace(o, arg=new(o.arg))
             case Dot():
                 return replace(o, a=new(o.a), b=new(o.b), acc=o.acc and new(o.acc))

@@ -133,6 +133,15 @@ def reduce(fn: str, array: Array, axis: int) -> Array:
     raise KeyError(fn)
 
 
+def scan(fn: str, array: Array, axis: int) -> Array:
+    """A running total along one axis, as long as the axis."""
+    if fn != "sum":
+        raise KeyError(fn)
+    wide = np.float64 if array.dtype.kind == "f" else array.dtype
+    with np.errstate(all="ignore"):
+        return np.asarray(np.cumsum(array, axis=axis, dtype=wide)).astype(array.dtype)
+
+
 def _extremum(fn: str, array: Array, axis: int) -> Array:
     dtype = kdsl_dtype(array.dtype)
     assert dtype is not None

@@ -119,6 +119,25 @@ class ReductionInfo:
         return meaning.reduce(self.name, array, axis)
 
 
+@dataclass(frozen=True, slots=True)
+class ScanInfo:
+    """A running total along one axis: each place takes in itself and all before it.
+
+    Attributes:
+        name: its name in the IR (`Scan.fn`); users write `cum` before it.
+        rule: the operand's dtype to the dtype of computing and the result's.
+    """
+
+    name: str
+    rule: Rule
+
+    def numpy(self, array: ndarray, axis: int) -> ndarray:
+        """The meaning: the operand already has the dtype of computing."""
+        from kdsl.lang import meaning
+
+        return meaning.scan(self.name, array, axis)
+
+
 def _any_rule(operand: Operand) -> Promoted:
     return Promoted(boolean, boolean)
 
@@ -145,3 +164,6 @@ REDUCTIONS: dict[str, ReductionInfo] = {
         ReductionInfo("argmin", _arg_rule, None),
     )
 }
+
+#: Scans by name.
+SCANS: dict[str, ScanInfo] = {"sum": ScanInfo("sum", promote.accumulation)}

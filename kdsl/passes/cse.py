@@ -59,7 +59,7 @@ def _canonical(op: ir.Op, same: Mapping[str, str]) -> ir.Op:
             names = tuple(map(kept, args))
             swap = fn in COMMUTATIVE and OPS[fn].arity == 2
             return replace(op, args=tuple(sorted(names)) if swap else names)
-        case ir.Cast(arg=arg) | ir.Reduce(arg=arg) | ir.Guard(arg=arg):
+        case ir.Cast(arg=arg) | ir.Reduce(arg=arg) | ir.Scan(arg=arg) | ir.Guard(arg=arg):
             return replace(op, arg=kept(arg))
         case ir.Dot(a=a, b=b, acc=acc):
             return replace(op, a=kept(a), b=kept(b), acc=acc and kept(acc))

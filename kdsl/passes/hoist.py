@@ -62,7 +62,7 @@ def _varies(s: ir.Let, axis: str | None, var: str | None, changing: set[str]) ->
             return a == axis
         case ir.LoopVar(var=v):
             return v == var
-        case ir.Reduce(axis=a) | ir.Dot(axis=a):
+        case ir.Reduce(axis=a) | ir.Scan(axis=a) | ir.Dot(axis=a):
             return a == axis
     return False
 

@@ -161,3 +161,42 @@ def test_a_guard_gives_its_index_or_an_error_that_names_one_outside():
     with pytest.raises(IndexError, match=message):
         run(parse(GUARD), {**args, "ids": np.array([0, 2, 3, -7, 2], np.int32)})
     run(parse(GUARD), {**args, "o": o[:0], "ids": np.zeros(0, np.int32)})
+
+
+SCAN = """\
+kernel f(x: f32[M, N], o: Out[f32[M, N]], tiles: Out[f32[M, N]], down: Out[f32[M, N]]) {
+  dims M, N
+  axis n = tiles(N, 4)
+  axis M = whole(M)
+  axis N = whole(N)
+  parallel i in M {
+    i: i64 = var(i)
+    row: f32[N] = x[i, N]
+    sums: f32[N] = cumsum(row; N)
+    o[i, N] = sums
+    for n in tiles() {
+      part: f32[n] = x[i, n]
+      of_tile: f32[n] = cumsum(part; n)
+      tiles[i, n] = of_tile
+    }
+  }
+  parallel {
+    all: f32[M, N] = x[M, N]
+    t: f32[M, N] = cumsum(all; M)
+    down[M, N] = t
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("m", "n"), [(3, 10), (1, 1), (0, 4), (2, 0)])
+def test_a_running_sum_takes_in_each_place_itself_and_starts_again_in_each_tile(m, n):
+    x = normal(m, n)
+    o, tiles, down = (np.full_like(x, np.nan) for _ in range(3))
+    run(parse(SCAN), {"x": x, "o": o, "tiles": tiles, "down": down})
+    wide = x.astype(np.float64)
+    np.testing.assert_array_equal(o, wide.cumsum(axis=1).astype(np.float32))
+    np.testing.assert_array_equal(down, wide.cumsum(axis=0).astype(np.float32))
+    for at in range(0, n, 4):
+        want = wide[:, at : at + 4].cumsum(axis=1).astype(np.float32)
+        np.testing.assert_array_equal(tiles[:, at : at + 4], want)

@@ -49,6 +49,7 @@ strict kernel everything(
       y: f32[m, n] = dot(x, k; D)
       row: f32[m] = max(y; n)
       c: f32[m, n] = cast(y)
+      run: f32[m, n] = cumsum(c; n)
       if yes as u: f32[m], v: f32 {
         yield u=row, v=s
       } else {

@@ -46,7 +46,7 @@ def assert_same_outputs(new, old, sizes):
 
 @pytest.mark.parametrize("step", PASSES, ids=name)
 @random_functions
-@given(func=funcs(gathers=True), sizes=SIZES)
+@given(func=funcs(gathers=True, scans=True), sizes=SIZES)
 def test_a_pass_keeps_the_meaning_and_is_idempotent(step, func, sizes):
     verify(func)
     new = step(func)
@@ -56,12 +56,12 @@ def test_a_pass_keeps_the_meaning_and_is_idempotent(step, func, sizes):
 
 
 @random_functions
-@given(func=funcs(gathers=True), sizes=SIZES)
+@given(func=funcs(gathers=True, scans=True), sizes=SIZES)
 def test_the_pipeline_keeps_the_meaning(func, sizes):
     assert_same_outputs(run_pipeline(func), func, sizes)
 
 
 @random_functions
-@given(func=funcs(gathers=True))
+@given(func=funcs(gathers=True, scans=True))
 def test_text_of_random_functions_reads_back(func):
     assert parse(show(func)) == func
