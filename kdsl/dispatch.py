@@ -119,7 +119,8 @@ def _static(p: Parameter, value: object) -> object:
     """A static's value as its type wants it. Raises Unbound."""
     if value is MISSING:
         raise Unbound(f"`{p.name}` is missing")
-    if p.type is bool and value in (False, True):
+    # Python's and NumPy's; NumPy called its own `bool_` before 2.0.
+    if p.type is bool and type(value).__name__ in ("bool", "bool_"):
         return bool(value)
     if p.type is int and not isinstance(value, bool) and hasattr(value, "__index__"):
         return int(value.__index__())

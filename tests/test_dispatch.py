@@ -106,6 +106,7 @@ X = np.zeros((2, 8), np.float32)
         ((X[0], 1.0), {}),
         ((X, 1.0), {"causal": 2}),
         ((X, 1.0), {"causal": [True]}),
+        ((X, 1.0), {"causal": X}),
         ((X, 1.0), {"strict": True}),
         ((X, 1.0), {"x": X}),
         ((X, 1.0, None, False, None), {}),
