@@ -74,6 +74,8 @@ class Compiler:
 
     def tune(self, target: str, tiles: Mapping[str, int]) -> None:
         """Set tile sizes by loop variable. Raises ValueError."""
+        from kdsl.frontend.reference import tile_variables
+
         check_target(target)
         for name, size in tiles.items():
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
@@ -87,6 +89,14 @@ class Compiler:
                 raise ValueError(
                     f"{self.source.name}: no loop over tiles has the variable `{name}`; "
                     f"there are {', '.join(f'`{k}`' for k in known) or 'none'}"
+                )
+        rows = tile_variables(self.source).values()
+        loops = [name for row in rows for name in row.values()]
+        for name in tiles:
+            if loops.count(name) > 1:
+                raise ValueError(
+                    f"{self.source.name}: {loops.count(name)} loops over tiles have the variable "
+                    f"`{name}`; give each its own to tune them"
                 )
         self.tiles.update(tiles)
         self.forget()

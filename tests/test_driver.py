@@ -200,6 +200,25 @@ def test_tuning_changes_the_code_and_not_the_result(cache):
     assert cache() == 2
 
 
+@kdsl.kernel
+def twice(x: f32[M], y: f32[N], o: Out[f32[()]]):
+    for _ in kdsl.parallel(1):
+        total = kdsl.zeros()
+        for n in kdsl.tiles(M):
+            total = total + x[n].sum()
+        for n in kdsl.tiles(N):
+            total = total + y[n].sum()
+        o[()] = total
+
+
+def test_two_loops_with_one_variable_cannot_be_tuned():
+    with pytest.raises(ValueError) as caught:
+        twice.tune("cpu", tiles={"n": 64})
+    assert str(caught.value) == (
+        "twice: 2 loops over tiles have the variable `n`; give each its own to tune them"
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "tiles", "message"),
     [

@@ -165,7 +165,7 @@ def _tile_sizes(source: KernelSource, sizes: Mapping[str, int]) -> Callable[[], 
     """Finds the loop variable of the `tiles` call that asks, by its place in the code."""
     if not sizes:
         return lambda: DEFAULT_TILE
-    variables = _tile_variables(source)
+    variables = tile_variables(source)
     code = source.function.__code__
 
     def size() -> int:
@@ -196,7 +196,7 @@ def _place(code: CodeType, instruction: int) -> tuple[int, int]:
     return line or 0, column or 0
 
 
-def _tile_variables(source: KernelSource) -> dict[int, dict[int, str]]:
+def tile_variables(source: KernelSource) -> dict[int, dict[int, str]]:
     """Loop variables by line and column of the call of `tiles`."""
     found: dict[int, dict[int, str]] = {}
     for node in ast.walk(source.node):
