@@ -35,6 +35,8 @@ FUNCTIONS = {
     "ceil": (np.ceil, np.linspace(-100, 100, 100_001), 0),
     "round": (np.round, np.arange(-200, 200, dtype=np.float64) / 2, 0),
 }
+#: Far beyond what a division by pi/2 in doubles tells apart.
+FAR = np.concatenate([np.geomspace(1e6, 3e38, 50_001), -np.geomspace(6e7, 7e7, 1001)])
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1.0, -1.0], np.float32)
 VARIANTS = [v for v in variants_of() if v.features <= cpu_features()]
 #: And vectors that no instruction set here has, as the compiler puts them together.
@@ -120,6 +122,15 @@ def test_accuracy(library, name, kind):
         error = ulps(got, meaning(x.astype(np.float64)))
     worst = int(np.argmax(error))
     assert error[worst] <= bound, f"{name}({x[worst]!r}) = {got[worst]!r}, {error[worst]} ulp"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_large_angles_keep_their_accuracy(library, name):
+    x = FAR.astype(np.float32)
+    got = call(library[f"vector_{name}"], x)
+    # NumPy's float64 functions reduce exactly, as these have to.
+    error = ulps(got, FUNCTIONS[name][0](x.astype(np.float64)))
+    assert error.max() <= 4
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

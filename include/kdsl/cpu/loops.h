@@ -13,6 +13,25 @@ template <class T>
 constexpr i64 room(i64 n) {
   return (n * (i64)sizeof(T) + 63) & ~63L;
 }
+/// Bytes of a tensor of T with these sizes, whole cache lines; -1 where one is negative or they do
+/// not fit.
+template <class T, class... Sizes>
+static inline i64 scratch_room(Sizes... sizes) {
+  const i64 all[] = {(i64)sizes..., 1};
+  i64 bytes = sizeof(T);
+  for (i64 n : all)
+    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) return -1;
+  return bytes > (i64)1 << 60 ? -1 : (bytes + 63) & ~63L;
+}
+/// The sum of such sizes; -1 where one of them is.
+template <class... Bytes>
+static inline i64 scratch_total(Bytes... bytes) {
+  const i64 all[] = {(i64)bytes...};
+  i64 total = 0;
+  for (i64 n : all)
+    if (n < 0 || __builtin_add_overflow(total, n, &total)) return -1;
+  return total;
+}
 template <class T>
 static inline T* take(char*& arena, i64 n) {
   T* p = (T*)arena;

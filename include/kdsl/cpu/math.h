@@ -206,16 +206,48 @@ static inline KDSL_INLINE Vec<float> erf(Vec<float> x) {
   const Vec<float> signed_far = (Vec<float>)((Vec<i32>)far | ((Vec<i32>)x & (i32)0x80000000));
   return a < 0.9f ? near : x != x ? x : signed_far;
 }
-/// x less the nearest multiple of pi/2, and which multiple; good to |x| of about a million.
+/// x less the nearest multiple of pi/2, and which multiple.
 struct Quarter {
   Vec<float> rest;
   Vec<i32> turns;
 };
+/// The same for one number of at least 2^26: its 24 bits times those 128 bits of 2/pi that decide
+/// the quarter and what is left of it (Payne and Hanek, 1983).
+static inline void quarter_far(float x, float& rest, i32& turns) {
+  constexpr u64 two_over_pi[] = {0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
+                                 0xfe5163abdebbc561};
+  u32 bits;
+  __builtin_memcpy(&bits, &x, 4);
+  const int exponent = (int)(bits >> 23 & 255) - 150, at = exponent - 2;
+  if (at < 0 || at > 103) return;
+  const int word = at / 64, shift = at % 64;
+  u64 w[2];
+  for (int i = 0; i < 2; i++)
+    w[i] = two_over_pi[word + i] << shift | (two_over_pi[word + i + 1] >> 1) >> (63 - shift);
+  const unsigned __int128 window = (unsigned __int128)w[0] << 64 | w[1];
+  const unsigned __int128 product = window * ((bits & 0x7fffff) | 0x800000);
+  const i64 fraction = (i64)(product >> 62);  // of a quarter, in units of 2^-64, signed
+  turns = (i32)(product >> 126) + (fraction < 0);
+  rest = (float)((double)fraction * (0x1.921fb54442d18p+0 * 0x1p-64));
+  if (bits >> 31) {
+    turns = -turns;
+    rest = -rest;
+  }
+}
 static inline KDSL_INLINE Quarter quarter(Vec<float> x) {
   const Vec<double> wide = convert<double>(x);
   const Vec<double> shifted = wide * 0x1.45f306dc9c883p-1 + 0x1.8p52, n = shifted - 0x1.8p52;
   const Vec<double> rest = (wide - n * 0x1.921fb54p+0) - n * 0x1.10b4611a62633p-30;
-  return {convert<float>(rest), convert<i32>(n)};
+  Quarter q = {convert<float>(rest), convert<i32>(n)};
+  for (int i = 0; i < W; i++)
+    if (!(x[i] < 0x1p26f && x[i] > -0x1p26f)) {
+      float left = 0;
+      i32 turns = 0;
+      quarter_far(x[i], left, turns);
+      q.rest[i] = left;
+      q.turns[i] = turns;
+    }
+  return q;
 }
 static inline KDSL_INLINE Vec<float> sin_or_cos(Quarter q, Vec<i32> which) {
   const Vec<float> r = q.rest, u = r * r;
@@ -231,7 +263,7 @@ static inline KDSL_INLINE Vec<float> sin_or_cos(Quarter q, Vec<i32> which) {
 }
 static inline KDSL_INLINE Vec<float> sin(Vec<float> x) {
   const Quarter q = quarter(x);
-  return abs(x) < inf ? sin_or_cos(q, q.turns) : splat(nan);
+  return abs(x) < inf ? (x == 0.0f ? x : sin_or_cos(q, q.turns)) : splat(nan);
 }
 static inline KDSL_INLINE Vec<float> cos(Vec<float> x) {
   const Quarter q = quarter(x);

@@ -69,10 +69,22 @@ inline KDSL_INLINE Vec<float> splat(float x) {
   return x + -Vec<float>{};  // adding -0.0 keeps the sign of a zero
 }
 static inline KDSL_INLINE Mask every(bool x) { return splat<i32>(-(i32)x); }
+template <class T>
+struct Bare {
+  typedef T type;
+};
+template <class T>
+struct Bare<T&> {
+  typedef T type;
+};
+template <class T>
+struct Bare<T&&> {
+  typedef T type;
+};
 /// x in every lane of a V; true in a mask is -1.
 template <class V, class T>
 static inline KDSL_INLINE V splat_as(T x) {
-  return splat<decltype(V{}[0] + 0)>(x);
+  return splat<typename Bare<decltype(V{}[0])>::type>(x);
 }
 template <>
 inline KDSL_INLINE Mask splat_as<Mask>(bool x) {

@@ -12,7 +12,7 @@ from kdsl.codegen.cpu.names import Names, header_names
 from kdsl.codegen.cpu.ops import COMPUTE, STORED
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.codegen.cpu.steps import print_steps
-from kdsl.codegen.cpu.text import mentions
+from kdsl.codegen.cpu.text import mentions, wrapped
 from kdsl.codegen.render import render
 from kdsl.dtypes import TensorType
 from kdsl.ir.nodes import Dot, Each, Let, Param, Parallel, ScratchBuffer
@@ -69,8 +69,10 @@ def _scratch_size(exported: str, plan: Plan) -> tuple[str, ...]:
     if not plan.func.scratch:
         return ("(void)args;", "return 0;")
     printer = _Phase(exported, plan, 0)
-    sizes = " + ".join(printer.scratch_bytes(s) for s in plan.func.scratch)
-    return (*printer.prelude(sizes), f"return {sizes};")
+    sizes = ", ".join(printer.scratch_bytes(s) for s in plan.func.scratch)
+    total = sizes if len(plan.func.scratch) == 1 else f"scratch_total({sizes})"
+    return tuple(part for line in (*printer.prelude(sizes), f"return {total};")
+                 for part in wrapped(line))  # fmt: skip
 
 
 class _Phase:
@@ -140,8 +142,7 @@ class _Phase:
     def scratch_bytes(self, scratch: ScratchBuffer) -> str:
         dtype = self.scope.tensor_dtype(scratch.name)
         sizes = [self.scope.extent(e) for e in scratch.type.shape]
-        count = " * ".join(s if s.isalnum() else f"({s})" for s in sizes) or "1"
-        return f"room<{STORED[dtype.name]}>({count})"
+        return f"scratch_room<{STORED[dtype.name]}>({', '.join(sizes)})"
 
     # ---- declarations
 

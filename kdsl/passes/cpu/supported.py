@@ -12,6 +12,8 @@ _ANY = frozenset(
     """add sub mul neg abs eq ne lt le gt ge maximum minimum fmax fmin where fma and or xor not shl
     shr floordiv mod div""".split()
 )
+#: Those of integers alone.
+_WHOLE = frozenset("floordiv mod and or xor shl shr".split())
 _F32 = frozenset("exp exp2 log log2 sqrt rsqrt tanh sigmoid erf sin cos floor ceil round".split())
 _F64 = frozenset("sqrt rsqrt".split())
 _REDUCTIONS = frozenset("sum prod max min any all argmax argmin".split())
@@ -30,7 +32,7 @@ def check_supported(func: Func) -> None:
         match s:
             case Let(op=Ew(fn=fn, args=args), span=span):
                 dtype = types[args[-1]].dtype
-                if fn in _ANY or fn in (_F64 if dtype.name == "f64" else _F32):
+                if fn in _functions(dtype):
                     continue
                 cast = "; cast to f32 first" if dtype.name == "f64" and fn in _F32 else ""
                 raise KernelTypeError(
@@ -46,6 +48,13 @@ def check_supported(func: Func) -> None:
                 )
             case Let(span=span):
                 _dtype(s.type.dtype, "a value", span)
+
+
+def _functions(dtype: DType) -> frozenset[str]:
+    """Elementwise operations that there are for a dtype."""
+    if not dtype.is_float:
+        return _ANY | _F32
+    return (_ANY - _WHOLE) | (_F64 if dtype.name == "f64" else _F32)
 
 
 def _dtype(dtype: object, what: str, span: Span) -> None:

@@ -81,7 +81,7 @@ void mean_of_squares_f32_run1(const void* args, char* arena, i64 begin, i64 end)
 i64 mean_of_squares_f32_scratch(const void* args) {
   const auto& a = *(const mean_of_squares_args*)args;
   const i64 M = a.M;
-  return room<float>(M);
+  return scratch_room<float>(M);
 }
 
 constexpr Phase mean_of_squares_f32_phases[] = {
