@@ -64,9 +64,10 @@ _HOMES = {
     "kdsl.export": "export",
     "kdsl.kernel": "Kernel kernel",
     "kdsl.lang": (
-        "InOut LOG2E Out Static abs any all arange argmax argmin cos dot erf exp exp2 floor ceil "
-        "fma fmax fmin full inf inline log log2 max maximum mean min minimum nan ones parallel "
-        "prod require round rsqrt scratch sigmoid sin sqrt sum tanh tiles where zeros"
+        "InOut LOG2E Out Static abs any all arange argmax argmin atomic_add cos dot erf exp "
+        "exp2 floor ceil fma fmax fmin full inf inline log log2 max maximum mean min minimum "
+        "nan ones parallel prod require round rsqrt scratch sigmoid sin sqrt sum tanh tiles "
+        "where zeros"
     ),
     "kdsl.runtime": "Function Module load_module",
 }

@@ -263,6 +263,7 @@ _LOOPS: dict[object, str] = {
     names.parallel: "it is what a `for` statement of the body walks: `for i in kdsl.parallel(N):`",
     names.tiles: "it is what a `for` walks, or an argument of kdsl.parallel",
     names.scratch: "a scratch tensor is a statement of its own: `part = kdsl.scratch(f32, N)`",
+    names.atomic_add: "it gives no value: it is a statement of its own",
     builtins.range: "it is what a `for` statement walks",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kdsl.dims import DimExpr, Extent
-from kdsl.dtypes import i64
+from kdsl.dtypes import boolean, i64
 from kdsl.errors import Span
 from kdsl.frontend import elementwise
 from kdsl.frontend.axes import Shape, broadcast
@@ -20,7 +20,7 @@ from kdsl.frontend.values import (
     Val,
     describe,
 )  # fmt: skip
-from kdsl.ir.nodes import Along, Index, Load, Point, Store
+from kdsl.ir.nodes import Along, AtomicAdd, Index, Load, Point, Store
 
 
 @dataclass(slots=True)
@@ -49,6 +49,37 @@ def store(
     ctx: Context, tensor: TensorRef, items: Sequence[Operand], value: Operand, span: Span
 ) -> None:
     """`tensor[items] = value`: rounds to the tensor's dtype; the value broadcasts."""
+    index, val = _written(ctx, tensor, items, value, span)
+    ctx.written.add(tensor.name)
+    ctx.builder.emit(Store(tensor.name, index, val.name, span=span))
+
+
+def atomic_add(
+    ctx: Context, tensor: TensorRef, items: Sequence[Operand], value: Operand, span: Span
+) -> None:
+    """`atomic_add(tensor[items], value)`: to elements that the call or this kernel has filled."""
+    if tensor.kind == "out":
+        raise ctx.type_error(
+            f"`{tensor.name}` is an Out, whose elements are undefined until they are written", span,
+            "there is nothing to add to",
+            f"declare it `{tensor.name}: InOut[{tensor.type}]` and pass zeros, or add to a "
+            "scratch tensor that is written before",
+        )  # fmt: skip
+    if tensor.kind == "scratch" and tensor.name not in ctx.written:
+        raise ctx.type_error(
+            f"nothing has written the scratch tensor `{tensor.name}` before this", span,
+            "there is nothing to add to", "fill it in an earlier kdsl.parallel loop",
+        )  # fmt: skip
+    if tensor.dtype is boolean:
+        raise ctx.type_error(f"`{tensor.name}` holds bool, no numbers", span, describe(tensor))
+    index, val = _written(ctx, tensor, items, value, span)
+    ctx.builder.emit(AtomicAdd(tensor.name, index, val.name, span=span))
+
+
+def _written(
+    ctx: Context, tensor: TensorRef, items: Sequence[Operand], value: Operand, span: Span
+) -> tuple[tuple[Index, ...], Val]:
+    """The place that a statement changes, and what it puts there in the tensor's dtype."""
     if tensor.kind == "in":
         raise ctx.type_error(
             f"`{tensor.name}` is an input", span, "an input is not written",
@@ -65,7 +96,7 @@ def store(
     for have, want in zip(padded, target, strict=True):
         if have is not None and have != want:
             raise _does_not_fit(ctx, tensor, val, value, target)
-    ctx.builder.emit(Store(tensor.name, tuple(place.index), val.name, span=span))
+    return tuple(place.index), val
 
 
 def _does_not_fit(

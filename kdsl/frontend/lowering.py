@@ -20,7 +20,7 @@ from kdsl.frontend.source import KernelSource
 from kdsl.frontend.statements import run
 from kdsl.frontend.values import Closure, ScalarRef, TensorRef
 from kdsl.ir.nodes import (
-    Along, Block, ForTiles, Func, Iota, Let, Param, Require, Stmt, Store,
+    Along, AtomicAdd, Block, ForTiles, Func, Iota, Let, Param, Require, Stmt, Store,
 )  # fmt: skip
 from kdsl.ir.types import Axis
 from kdsl.ir.walk import reads, walk
@@ -195,7 +195,7 @@ def _used_axes(builder: Builder) -> tuple[Axis, ...]:
                     used.update(type_.axes)
                     if isinstance(op, Iota):
                         used.add(op.axis)
-                case Store(index=index):
+                case Store(index=index) | AtomicAdd(index=index):
                     used.update(i.axis for i in index if isinstance(i, Along))
                 case ForTiles(axis=axis):
                     used.add(axis)

@@ -342,6 +342,8 @@ def _expression(ctx: Context, frame: Frame, node: ast.Expr) -> Flow:
         if function is names.require and not ctx.builder.in_phase:
             require(ctx, frame, node.value)
             return END
+        if function is names.atomic_add:
+            return _atomic_add(ctx, frame, node.value)
     value = evaluate(ctx, frame, node.value)
     if isinstance(node.value, (ast.Compare, ast.BinOp)) or isinstance(value, Val):
         raise ctx.syntax_error(
@@ -349,6 +351,29 @@ def _expression(ctx: Context, frame: Frame, node: ast.Expr) -> Flow:
             "assign it: to a name, or to `tensor[...]`",
         )  # fmt: skip
     return END
+
+
+def _atomic_add(ctx: Context, frame: Frame, node: ast.Call) -> Flow:
+    """`kdsl.atomic_add(tensor[index], value)`: its first argument is a place, it is not read."""
+    span = frame.source.span(node)
+    if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+        raise ctx.type_error(
+            "`atomic_add` takes a place and a value", span, help=_ATOMIC_HELP
+        )  # fmt: skip
+    place, value = node.args
+    where = frame.source.span(place)
+    tensor = operand(ctx, frame, place.value) if isinstance(place, ast.Subscript) else None
+    if tensor is None or not isinstance(tensor.value, TensorRef):
+        raise ctx.type_error(
+            "`atomic_add` adds to elements of a tensor", where, "this names none", _ATOMIC_HELP
+        )
+    assert isinstance(place, ast.Subscript)
+    index = items(ctx, frame, place.slice)
+    indexing.atomic_add(ctx, tensor.value, index, operand(ctx, frame, value), where)
+    return END
+
+
+_ATOMIC_HELP = "write kdsl.atomic_add(tensor[index], value)"
 
 
 def _return(ctx: Context, frame: Frame, node: ast.Return) -> Flow:

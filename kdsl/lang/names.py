@@ -249,6 +249,17 @@ def scratch(dtype: DType | DTypeVar, *shape: Extent) -> Tensor:
     return meaning(dtype, shape)
 
 
+def atomic_add(place: Value, value: object, /) -> None:
+    """Adds to elements of a tensor that several iterations may add to: `atomic_add(o[i], x)`.
+
+    The order of the additions is not said, so sums of floats may differ by rounding from call to
+    call. The tensor is an InOut, or a scratch tensor that has been written.
+    """
+    from kdsl.lang.run import atomic_add as meaning
+
+    meaning(place, value)
+
+
 def require(*conditions: object) -> None:
     """Conditions of a call, checked before anything runs. ValueError when one does not hold."""
     from kdsl.lang.run import require as meaning

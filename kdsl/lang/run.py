@@ -14,7 +14,13 @@ from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype, numpy_dtype
 from kdsl.lang.context import DEFAULT_TILE, chosen_dtype, current
 from kdsl.lang.literals import is_literal
 from kdsl.lang.promote import check_literal
+from kdsl.lang.races import Race, Watch
 from kdsl.lang.value import Value, plain
+
+__all__ = [
+    "Race", "RequirementError", "Tensor", "Tile", "arange", "atomic_add", "full", "parallel",
+    "require", "scratch", "tiles", "unwritten",
+]  # fmt: skip
 
 
 class Tile:
@@ -60,10 +66,6 @@ def _offset(by: object) -> int:
     return int(number.__index__())
 
 
-class Race(RuntimeError):
-    """Two iterations of a parallel loop that depend on each other."""
-
-
 class Tensor:
     """A tensor parameter or scratch buffer of a run: only `tensor[...] = value` changes it.
 
@@ -71,19 +73,18 @@ class Tensor:
     an element that another one of the same loop writes.
     """
 
-    __slots__ = ("_readers", "_writers", "array", "dtype", "kind", "name")
+    __slots__ = ("array", "dtype", "kind", "name", "watch")
     __iter__ = None
 
     def __init__(self, name: str, array: Array, kind: str, dtype: DType | None = None) -> None:
         found = kdsl_dtype(array.dtype) if dtype is None else dtype
         assert found is not None, array.dtype
         self.name, self.array, self.kind, self.dtype = name, array, kind, found
-        self._writers = self._readers = None if kind == "in" else np.zeros(array.shape, np.int64)
-        if self._writers is not None:
-            self._readers = np.zeros(array.shape, np.int64)
-            run = current()
-            if run is not None:
-                run.tensors.append(self)
+        run = current()
+        self.watch: Watch | None = None
+        if kind != "in" and run is not None:
+            self.watch = Watch(name, array.shape)
+            run.tensors.append(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,13 +99,43 @@ class Tensor:
 
     def __getitem__(self, item: object) -> Value:
         index = self._index(item)
-        self._note_read(index)
-        return Value(np.array(self.array[index]), self.dtype)
+        iteration = _iteration()
+        if self.watch is not None and iteration:
+            self.watch.read(index, iteration)
+        value = Value(np.array(self.array[index]), self.dtype)
+        value.place = self, index
+        return value
 
     def __setitem__(self, item: object, value: object) -> None:
         if self.kind == "in":
             raise TypeError(f"`{self.name}` is an input; declare it InOut to write it")
         index = self._index(item)
+        array = self._fitted(index, value)
+        iteration = _iteration()
+        if self.watch is not None and iteration:
+            self.watch.write(index, iteration)
+        self.array[index] = array
+
+    def add(self, index: tuple[Any, ...], value: object) -> None:
+        """Adds to the elements at a place of this tensor, one addition after another."""
+        if self.kind == "in":
+            raise TypeError(f"`{self.name}` is an input; declare it InOut to write it")
+        if self.kind == "out":
+            raise TypeError(
+                f"`{self.name}` is an Out, whose elements are undefined until they are written; "
+                "declare it InOut to add to it"
+            )
+        if self.dtype is boolean:
+            raise TypeError(f"`{self.name}` holds bool, no numbers")
+        array = self._fitted(index, value)
+        iteration = _iteration()
+        if self.watch is not None and iteration:
+            self.watch.add(index, iteration)
+        with np.errstate(all="ignore"):
+            np.add.at(self.array, index, array)
+
+    def _fitted(self, index: tuple[Any, ...], value: object) -> Array:
+        """A value in this tensor's dtype and in the shape of a place. Raises TypeError."""
         new = plain(value)
         if isinstance(new, Value):
             array = cast(new.array, self.dtype)
@@ -113,14 +144,12 @@ class Tensor:
             array = as_array(new, self.dtype)
         place = self.array[index].shape
         try:
-            array = np.broadcast_to(array, place)
+            return np.broadcast_to(array, place)
         except ValueError:
             raise TypeError(
                 f"the value does not fit into `{self.name}[...]`: {list(array.shape)} "
                 f"into {list(place)}"
             ) from None
-        self._note_write(index)
-        self.array[index] = array
 
     def refuse_arithmetic(self) -> NoReturn:
         colons = ", ".join([":"] * self.ndim) or "()"
@@ -195,41 +224,11 @@ class Tensor:
     def _outside(self, what: str, size: int) -> IndexError:
         return IndexError(f"{what} is outside `{self.name}`, whose axis has {size} elements")
 
-    # ---- independence of iterations
 
-    def _note_read(self, index: tuple[Any, ...]) -> None:
-        run = current()
-        if self._writers is None or self._readers is None or run is None or not run.iteration:
-            return
-        writers = self._writers[index]
-        if np.any((writers != 0) & (writers != run.iteration)):
-            raise Race(
-                f"`{self.name}`: an iteration of kdsl.parallel reads an element that another one "
-                "writes; write it in an earlier parallel loop"
-            )
-        readers = self._readers[index]
-        mine = (readers == 0) | (readers == run.iteration)
-        self._readers[index] = np.where(mine, run.iteration, -1)
-
-    def _note_write(self, index: tuple[Any, ...]) -> None:
-        run = current()
-        if self._writers is None or self._readers is None or run is None or not run.iteration:
-            return
-        writers, readers = self._writers[index], self._readers[index]
-        if np.any((writers != 0) & (writers != run.iteration)):
-            raise Race(f"`{self.name}`: two iterations of kdsl.parallel write one element")
-        if np.any((readers != 0) & (readers != run.iteration)):
-            raise Race(
-                f"`{self.name}`: an iteration of kdsl.parallel writes an element that another one "
-                "reads; read it in an earlier parallel loop"
-            )
-        self._writers[index] = run.iteration
-
-    def forget(self) -> None:
-        """A new parallel loop may read and write what an earlier one did."""
-        if self._writers is not None and self._readers is not None:
-            self._writers[...] = 0
-            self._readers[...] = 0
+def _iteration() -> int:
+    """Number of the parallel iteration that runs; 0 outside."""
+    run = current()
+    return 0 if run is None else run.iteration
 
 
 def _from_end(number: object) -> bool:
@@ -319,12 +318,23 @@ def parallel(over: tuple[object, ...]) -> Iterator[Any]:
     if run.iteration:
         raise TypeError("kdsl.parallel stands inside another one")
     run.phase += 1
-    for tensor in run.tensors:
-        tensor.forget()
+    watches = [tensor.watch for tensor in run.tensors if tensor.watch is not None]
+    for watch in watches:
+        watch.forget()
     for number, combination in enumerate(itertools.product(*ranges), 1):
         run.iteration = number
         yield combination if len(combination) > 1 else combination[0]
+        for watch in watches:
+            watch.settle(number)
     run.iteration = 0
+
+
+def atomic_add(place: object, value: object) -> None:
+    """Adds to the elements of a tensor that `place` is a copy of."""
+    if not isinstance(place, Value) or place.place is None:
+        raise TypeError("`atomic_add` adds to elements of a tensor: atomic_add(tensor[i], value)")
+    tensor, index = place.place
+    tensor.add(index, value)
 
 
 def scratch(dtype: DType | DTypeVar, shape: tuple[Extent, ...]) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from kdsl.lang.ops import OPS, REDUCTIONS
 from kdsl.lang.promote import Operand, PromotionError
 from kdsl.lang.scalars import SCALARS
 
+if TYPE_CHECKING:
+    from kdsl.lang.run import Tensor
+
 
 class Value:
     """An array that never changes, with its kdsl dtype.
@@ -24,9 +27,10 @@ class Value:
         array: the elements; nobody writes to it.
         dtype: the element type.
         weak: takes the dtype of what it meets, as indices do.
+        place: the tensor and the index that it is a copy of.
     """
 
-    __slots__ = ("array", "dtype", "weak")
+    __slots__ = ("array", "dtype", "place", "weak")
     __hash__ = None  # type: ignore[assignment]
     __iter__ = None
     # NumPy scalars and arrays on the left leave the operation to us
@@ -37,6 +41,7 @@ class Value:
         if found is None:
             raise TypeError(f"kdsl has no dtype {array.dtype}")
         self.array, self.dtype, self.weak = array, found, weak
+        self.place: tuple[Tensor, tuple[Any, ...]] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -15,9 +15,15 @@ from kdsl.lang.arrays import kdsl_dtype, numpy_dtype
 
 
 def both(fn, *args, tiles: Mapping[str, int] | None = None, **kwargs):
-    """Outputs of the reference run and of the interpreted IR, each a tuple of arrays."""
+    """Outputs of the reference run and of the interpreted IR, each a tuple of arrays: Outs, then
+    InOuts as the run leaves them."""
     source = capture(fn)
-    expected = reference(source, [_copy(a) for a in args], kwargs, tiles)
+    passed = [_copy(a) for a in args]
+    made = reference(source, passed, kwargs, tiles)
+    expected = () if made is None else made if isinstance(made, tuple) else (made,)
+    expected += tuple(
+        a for p, a in zip(source.signature, passed, strict=False) if p.kind == "inout"
+    )
     values = bind(source.signature, [_copy(a) for a in args], kwargs)
     facts = {
         n: Facts(kdsl_dtype(v.dtype), v.shape)
@@ -34,9 +40,10 @@ def both(fn, *args, tiles: Mapping[str, int] | None = None, **kwargs):
             dtype, shape = output_type(p, bound)
             values[p.name] = np.zeros(shape, numpy_dtype(dtype))
             outs.append(values[p.name])
+    outs += [values[p.name] for p in source.signature.of_kind("inout")]
     passed = {p.name: values[p.name] for p in func.params}
     interp.run(func, passed, tiles)
-    return (expected if isinstance(expected, tuple) else (expected,)), tuple(outs)
+    return expected, tuple(outs)
 
 
 def agree(fn, *args, tiles=None, rtol=0.0, atol=0.0, **kwargs):
