@@ -8,7 +8,7 @@ else about the arguments is checked by the compiled module itself; only a wrong 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ class Slots:
         self.defaults = tuple((self.index[p.name], p.default) for p in self.statics)
         self.dtype_vars = signature.dtype_vars
         self.tensors = tuple(self._first_tensor(var.name) for var in signature.dtype_vars)
+        self.key = self._reader()
 
     def _first_tensor(self, var: str) -> int:
         for i, p in enumerate(self.parameters):
@@ -72,18 +73,26 @@ class Slots:
             bound[i] = value
         return tuple(bound)
 
-    def key(self, args: Sequence[object]) -> tuple[object, ...]:
-        """The dtypes and statics of a call, as they are: hashable, but neither read nor checked.
+    def _reader(self) -> Callable[[Sequence[object]], Hashable]:
+        """A function from positional arguments to the dtypes and statics that choose what runs.
 
-        Raises whatever arguments of a wrong kind raise.
+        They are taken as they are, neither read nor checked; it raises whatever arguments of a
+        wrong kind raise. The commonest signatures get one without loops: every call runs it.
         """
-        count = len(args)
-        return (
-            *[args[i].dtype for i in self.tensors if i >= 0],  # type: ignore[attr-defined]
-            *[
-                default if i >= count or args[i] is None else args[i]
-                for i, default in self.defaults
-            ],
+        tensors = [i for i in self.tensors if i >= 0]
+        if len(tensors) == 1 and not self.defaults:
+            return lambda args, i=tensors[0]: args[i].dtype  # type: ignore
+
+        def static(args: Sequence[object], i: int, default: object) -> object:
+            value = args[i] if i < len(args) else None
+            return default if value is None else value
+
+        if len(tensors) == 1 and len(self.defaults) == 1:
+            ((j, default),) = self.defaults
+            return lambda args, i=tensors[0]: (args[i].dtype, static(args, j, default))  # type: ignore
+        return lambda args: (
+            *[args[i].dtype for i in tensors],  # type: ignore
+            *[static(args, i, default) for i, default in self.defaults],
         )
 
     def choice(self, args: Sequence[object]) -> Specialisation:
@@ -182,7 +191,7 @@ class Dispatch:
 
     def forget(self) -> None:
         """Drop what is known: a captured value or the schedule has changed."""
-        self._known: dict[tuple[object, ...], Sized] = {}
+        self._known: dict[Hashable, Sized] = {}
         self._look()
 
     def _look(self) -> None:
