@@ -1,10 +1,12 @@
-"""Layer normalisation and its gradient: rows for dx, tiles of rows and columns for dw and db."""
+"""Layer normalisation and its gradient: both read each row once."""
 
 import kdsl
 from kdsl import Out, bf16, f16, f32, rsqrt
 
 T = kdsl.dtypes("T", f16, bf16, f32)
 M, N = kdsl.dims("M N")
+
+PARTS = 16
 
 
 @kdsl.kernel
@@ -39,20 +41,22 @@ def layernorm_grad(
     dw: Out[T[N]],
     db: Out[T[N]],
 ):
-    """Gradients of sum(o * do): dx a row at a time, dw and db a tile of columns at a time."""
-    for m in kdsl.parallel(M):
-        hat = (x[m] - mean[m]) * rstd[m]
-        g = do[m] * w[:]
-        dx[m] = (g - g.mean() - hat * (g * hat).mean()) * rstd[m]
+    """Gradients of sum(o * do). Each task takes some rows, and their shares of dw and db."""
+    dw_part = kdsl.scratch(f32, PARTS, N)
+    db_part = kdsl.scratch(f32, PARTS, N)
+    for p in kdsl.parallel(PARTS):
+        dw_sum, db_sum = kdsl.zeros(N), kdsl.zeros(N)
+        for m in range(M * p // PARTS, M * (p + 1) // PARTS):
+            hat = (x[m] - mean[m]) * rstd[m]
+            g = do[m] * w[:]
+            dx[m] = (g - g.mean() - hat * (g * hat).mean()) * rstd[m]
+            dw_sum += do[m] * hat
+            db_sum += do[m]
+        dw_part[p] = dw_sum
+        db_part[p] = db_sum
     for n in kdsl.parallel(kdsl.tiles(N)):
-        dw_sum, db_sum = kdsl.zeros(n), kdsl.zeros(n)
-        for r in kdsl.tiles(M):
-            g = do[r, n]
-            hat = (x[r, n] - mean[r][:, None]) * rstd[r][:, None]
-            dw_sum += (g * hat).sum(axis=0)
-            db_sum += g.sum(axis=0)
-        dw[n] = dw_sum
-        db[n] = db_sum
+        dw[n] = dw_part[:, n].sum(axis=0)
+        db[n] = db_part[:, n].sum(axis=0)
 
 
 if __name__ == "__main__":

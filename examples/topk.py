@@ -1,7 +1,7 @@
-"""The K largest of each row in order: the largest, then the largest after it, and so on."""
+"""The K largest of each row in order: a pass over the row for each."""
 
 import kdsl
-from kdsl import Out, Static, bf16, f16, f32, i64, inf, where
+from kdsl import Out, Static, bf16, f16, f32, i32, i64, inf, where
 
 T = kdsl.dtypes("T", f16, bf16, f32)
 M, N, K = kdsl.dims("M N K")
@@ -13,17 +13,21 @@ def topk(x: T[M, N], values: Out[T[M, K]], indices: Out[i64[M, K]], *, K: Static
 
     NaN has no place in the order; a row holds none.
     """
-    kdsl.require(K <= N)
+    kdsl.require(K <= N, N < 2**31)
     for m in kdsl.parallel(M):
-        last, at = x[m].max(), -1
+        value, at = x[m].max(), -1
         for i in range(K):
-            row, index = x[m], kdsl.arange(N)
-            later = (row < last) | (row == last) & (index > at)
-            best = where(later, row, -inf).max()
-            at = where(later & (row == best), index, N).min()
-            last = best
-            values[m, i] = best
-            indices[m, i] = at
+            row, index = x[m], kdsl.arange(N).astype(i32)
+            # One pass finds where the value is next, whether that is its last place, and the
+            # largest value below it.
+            same = row == value
+            place = where(same & (index > at), index, N).min()
+            final = where(same, index, -1).max()
+            below = where(row < value, row, -inf).max()
+            values[m, i] = value
+            indices[m, i] = place
+            more = place < final
+            value, at = where(more, value, below), where(more, place, -1)
 
 
 if __name__ == "__main__":
