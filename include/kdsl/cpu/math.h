@@ -288,6 +288,18 @@ KDSL_SCALAR(sin)
 KDSL_SCALAR(cos)
 #undef KDSL_SCALAR
 
+// ---- along the lanes of a vector
+
+/// Sums of all elements up to each lane, those before the vector (`so_far`) included; in order.
+template <class V, class T>
+static inline KDSL_INLINE V running_sum(V x, T& so_far) {
+  KDSL_UNROLL for (int i = 0; i < W; i++) {
+    so_far = (T)(so_far + x[i]);
+    x[i] = so_far;
+  }
+  return x;
+}
+
 // ---- all lanes into one
 
 struct Sum {

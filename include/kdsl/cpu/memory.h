@@ -71,6 +71,7 @@ static inline KDSL_INLINE Vec<R> load_raw(const R* p, All) {
 }
 template <class R>
 static inline KDSL_INLINE Vec<R> load_raw(const R* p, Some s) {
+  if (s.n >= W) return load_raw(p, All{});
   R t[W] = {};
   for (int i = 0; i < W && i < s.n; i++) t[i] = p[i];
   return load_raw(t, All{});
@@ -81,6 +82,7 @@ static inline KDSL_INLINE void store_raw(R* p, Vec<R> v, All) {
 }
 template <class R>
 static inline KDSL_INLINE void store_raw(R* p, Vec<R> v, Some s) {
+  if (s.n >= W) return store_raw(p, v, All{});
   for (int i = 0; i < W && i < s.n; i++) p[i] = v[i];
 }
 #if defined(KDSL_AVX512)

@@ -7,11 +7,11 @@ from kdsl.codegen.cpu.ops import REDUCERS, bare, compute_type, neutral, register
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.codegen.cpu.text import capture
 from kdsl.errors import InternalError
-from kdsl.ir.nodes import Ew, Let, Reduce
+from kdsl.ir.nodes import Ew, Let, Reduce, Scan
 from kdsl.ir.walk import operands, reads
 from kdsl.passes.cpu.facts import COSTLY
 from kdsl.passes.cpu.plan import (
-    Action, Comparison, Compute, Fold, Hold, Nest, Stage, Term, Write,
+    Action, Comparison, Compute, Fold, Hold, Nest, Run, Stage, Term, Write,
 )  # fmt: skip
 
 
@@ -111,6 +111,8 @@ class _Printer:
                     writes.append(self.hold(place, action))
                 case Fold(reduction=name):
                     writes.append(self.fold(place, name, folds[name]))
+                case Run(scan=name):
+                    self.run(place, name, folds[name])
                 case Write(store=store):
                     writes.append(place.store(store))
                 case Compute():
@@ -128,6 +130,15 @@ class _Printer:
     def fold(self, place: Place, name: str, register: str) -> str:
         raise NotImplementedError
 
+    def run(self, place: Place, name: str, register: str) -> None:
+        raise NotImplementedError
+
+    def scanned(self, name: str) -> str:
+        """What a scan runs over."""
+        op = self.scope.facts.lets[name].op
+        assert isinstance(op, Scan)
+        return op.arg
+
     def outer_scalars(self, place: Place, actions: tuple[Action, ...]) -> None:
         """The outer level where it has no vectors: constants, and behind them what is written."""
         scope = self.scope
@@ -140,7 +151,7 @@ class _Printer:
                     writes.append(self.hold(place, action))
                 case Write(store=store):
                     writes.append(place.store(store))
-                case Fold():
+                case Fold() | Run():
                     raise InternalError("print: a fold belongs to the inner level")
         for line in place.flush() + writes:
             scope.line(line)
@@ -148,7 +159,7 @@ class _Printer:
     def _scalar(self, place: Place, value: str) -> None:
         scope = self.scope
         stays = not scope.facts.axes[value]  # visible to the steps behind this nest
-        if place.is_passing(value):
+        if place.is_passing(value) and (not stays or self._is_read_here(value)):
             return
         if not stays:
             place.value(value)
@@ -159,6 +170,22 @@ class _Printer:
         name = scope.names.fresh(value)
         scope.line(f"const {compute_type(scope.facts.types[value].dtype)} {name} = {text};")
         scope.defined[value] = name
+
+    def _is_read_here(self, value: str) -> bool:
+        """The one who reads the value is part of this nest: later it could have changed."""
+        made = set[str]()
+        for stage in self.nest.stages:
+            for action in (*stage.before, *stage.within):
+                match action:
+                    case (
+                        Compute(value=name) | Fold(reduction=name) | Hold(value=name)
+                        | Run(scan=name)
+                    ):  # fmt: skip
+                        made.add(name)
+                    case Write(store=store):
+                        made.add(store.value)
+        (user,) = self.scope.facts.users[value]
+        return value in made and isinstance(user, Let) and user.name in made
 
     def done(self, stage: Stage) -> None:
         for action in (*stage.before, *stage.within):
@@ -199,6 +226,11 @@ class _AlongInner(_Printer):
         names = [a.reduction for a in stage.within if isinstance(a, Fold)]
         turns = 2 if any(self._is_costly(n) for n in names) else 4
         folds = self.declare_folds(names, str(turns))
+        runs = [a.scan for a in stage.within if isinstance(a, Run)]
+        for name in runs:
+            dtype = scope.facts.types[name].dtype
+            folds[name] = scope.names.fresh(f"{name}_so_far", local=self.scoped)
+            scope.line(f"{compute_type(dtype)} {folds[name]} = 0;")
         at = scope.coordinate(inner)
         self.turn = scope.names.fresh("u", local=True)
         place = Place(scope, {**self.at, inner: at}, inner, "real", parent=level)
@@ -213,8 +245,8 @@ class _AlongInner(_Printer):
         for line in lines:
             scope.line(line)
         scope.close(");")
-        for name, register in folds.items():
-            self._finish(level, name, register)
+        for name in names:
+            self._finish(level, name, folds[name])
 
     def _is_costly(self, name: str) -> bool:
         """What is folded takes many registers: fewer of it at once."""
@@ -235,6 +267,10 @@ class _AlongInner(_Printer):
         value = f"keep({place.real}, {bare(place.wide(reduce.arg))}, {bare(neutral_)})"
         partial = f"{register}[{self.turn}]"
         return f"{partial} = {REDUCERS[reduce.fn]}{{}}({partial}, {value});"
+
+    def run(self, place: Place, name: str, register: str) -> None:
+        value = bare(place.wide(self.scanned(name)))
+        place.bind(name, f"running_sum({value}, {register})")
 
     def _finish(self, level: Place, name: str, register: str) -> None:
         scope = self.scope
@@ -329,7 +365,7 @@ class _AlongOuter(_Printer):
             case Compute(value=name) | Hold(value=name):
                 let = facts.lets.get(name)
                 stack = [name] if isinstance(action, Hold) or let is None else [*operands(let.op)]
-            case Fold(reduction=name):
+            case Fold(reduction=name) | Run(scan=name):
                 stack = [*operands(facts.lets[name].op)]
             case Write(store=store):
                 stack = [*reads(store)]
@@ -347,6 +383,10 @@ class _AlongOuter(_Printer):
         assert inner is not None
         names = [a.reduction for a in stage.within if isinstance(a, Fold)]
         folds = self.declare_folds(names, self.turns)
+        for name in (a.scan for a in stage.within if isinstance(a, Run)):
+            dtype = scope.facts.types[name].dtype
+            folds[name] = scope.names.fresh(f"{name}_so_far", local=True)
+            scope.line(f"{register_type(dtype)} {folds[name]}[{self.turns}] = {{}};")
         at = scope.coordinate(inner)
         scope.open(_each(at, scope.length(inner)))
         self._each_turn()
@@ -354,7 +394,12 @@ class _AlongOuter(_Printer):
             scope.line(line)
         scope.close()
         scope.close()
-        self.registers |= folds
+        self.registers |= {name: folds[name] for name in names}
+
+    def run(self, place: Place, name: str, register: str) -> None:
+        state = f"{register}[{self.turn}]"
+        place.lines.append(f"{state} += {bare(place.wide(self.scanned(name)))};")
+        place.bind(name, state)
 
     def fold(self, place: Place, name: str, register: str) -> str:
         _, reduce = self.reduction(name)

@@ -10,7 +10,8 @@ from kdsl.codegen.cpu.text import capture
 from kdsl.errors import InternalError, Span
 from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, Guard, Let, Load
 from kdsl.passes.cpu.plan import (
-    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Step, Transpose, Write,
+    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Run, Step, Transpose,
+    Write,
 )  # fmt: skip
 
 
@@ -57,7 +58,10 @@ def _spans(scope: Scope, step: Step) -> list[Span]:
                 match action:
                     case Write():
                         spans.append(action.store.span)
-                    case Fold(reduction=name) | Compute(value=name) | Hold(value=name):
+                    case (
+                        Fold(reduction=name) | Run(scan=name) | Compute(value=name)
+                        | Hold(value=name)
+                    ):  # fmt: skip
                         if name in facts.lets:
                             spans.append(facts.lets[name].span)
             return spans

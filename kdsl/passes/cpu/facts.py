@@ -33,6 +33,7 @@ from kdsl.ir.nodes import (
     Parallel,
     Point,
     Reduce,
+    Scan,
     Stmt,
 )  # fmt: skip
 from kdsl.ir.types import Type
@@ -161,7 +162,7 @@ class Facts:
                 return True
             case Ew() | Cast() as op:
                 return any(self.kind(a) == "item" and self.is_costly(a) for a in operands(op))
-            case Load() | Reduce() | Dot() | None:
+            case Load() | Reduce() | Scan() | Dot() | None:
                 return self.kind(name) == "item"
         return False
 

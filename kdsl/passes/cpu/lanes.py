@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from kdsl.ir.nodes import Cast, Dot, Ew, Load, Reduce, Store
+from kdsl.ir.nodes import Cast, Dot, Ew, Load, Reduce, Scan, Store
 from kdsl.ir.walk import operands, walk
 from kdsl.passes.cpu.facts import Facts, contiguous_axis
 
@@ -52,7 +52,7 @@ class _Groups:
         self.members = [v for v in facts.types if self._is_kept(v)]
         for let in facts.lets.values():
             match let.op:
-                case Ew() | Cast():
+                case Ew() | Cast() | Scan():
                     for a in operands(let.op):
                         self._join(let.name, a)
                 case Dot(acc=acc) if acc is not None:
@@ -100,7 +100,7 @@ def _cost(facts: Facts, groups: _Groups, roots: list[str], pick: tuple[str, ...]
                 vectors = a if lane(let.name) in facts.axes[a] else b
                 if lane(vectors) != lane(let.name):
                     total += 4 * TRIPS ** level[vectors]
-            case Reduce(arg=arg, axis=axis) if len(facts.axes[arg]) >= 2:
+            case Reduce(arg=arg, axis=axis) | Scan(arg=arg, axis=axis) if len(facts.axes[arg]) >= 2:
                 total += trips if lane(arg) == axis else 0.0
             case Ew() | Cast() if len(let.type.axes) >= 2 and facts.kind(let.name) == "item":
                 for arg in operands(let.op):

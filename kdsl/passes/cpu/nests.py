@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-from kdsl.ir.nodes import Along, AtomicAdd, Let, Reduce, Store
+from kdsl.ir.nodes import Along, AtomicAdd, Let, Reduce, Scan, Store
 from kdsl.passes.cpu.context import Context
 from kdsl.passes.cpu.facts import contiguous_axis
 from kdsl.passes.cpu.items import Item, Put, Update, Value
-from kdsl.passes.cpu.plan import Action, Compute, Fold, Hold, Nest, Stage, Write
+from kdsl.passes.cpu.plan import Action, Compute, Fold, Hold, Nest, Run, Stage, Write
 from kdsl.passes.cpu.storage import dying_operand
 
 
@@ -50,6 +50,8 @@ class Draft:
             case Value(let=let):
                 axes = let.type.axes
                 lane = cx.lane(let.name) if axes else None
+                if isinstance(let.op, Scan):  # in order along its axis
+                    reduced = let.op.axis
             case Put(store=store):
                 axes = self._store_axes(store)
                 kept = len(cx.facts.axes[store.value]) > 1 and cx.is_kept(store.value)
@@ -175,6 +177,8 @@ class _Stages:
         match item:
             case Value(let=let):
                 held = self._keep(item)
+                if isinstance(let.op, Scan):
+                    return [Run(let.name), *held]
                 return held if is_inner else [Compute(let.name), *held]
             case Put(store=store):
                 return [Write(store)]

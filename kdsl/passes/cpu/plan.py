@@ -53,13 +53,20 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """One more element into a running sum; the value of the scan here is what it is by now."""
+
+    scan: str
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """A store into a tensor, or an atomic addition."""
 
     store: Store | AtomicAdd
 
 
-Action = Compute | Hold | Fold | Write
+Action = Compute | Hold | Fold | Run | Write
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ def set_tiles(func: Func, tiles: Mapping[str, int], lane_axes: frozenset[str]) -
                 roles.setdefault(axis, set()).add("lane" if axis in lane_axes else "row")
     has_dot = bool(roles)
     kinds = {a.name: a.kind for a in func.axes}
+    looped = {s.axis for s in statements(func) if isinstance(s, ForTiles)}
     #: Sliced axes that some value has together with another one.
     sides = {
         axis
@@ -42,8 +43,9 @@ def set_tiles(func: Func, tiles: Mapping[str, int], lane_axes: frozenset[str]) -
         if axis.name in tiles:
             return tiles[axis.name]
         if not has_dot:
-            long = RUN if axis.name in lane_axes else FEW
-            return SIDE if axis.name in sides else long
+            if axis.name in sides or axis.name in looped:
+                return RUN if axis.name in lane_axes - sides else SIDE
+            return RUN if axis.name in lane_axes else FEW
         role = roles.get(axis.name, {"row"})
         return LANES if "lane" in role else ROWS if "row" in role else DEPTH
 

@@ -21,6 +21,7 @@ from kdsl.passes.cpu.plan import (
     PhasePlan,
     Plan,
     Product,
+    Run,
     Step,
     Transpose,
     Write,
@@ -115,6 +116,8 @@ def _action(action: Action) -> str:
             return f"{value} -> {buffer}"
         case Fold(reduction=name):
             return f"fold {name}"
+        case Run(scan=name):
+            return f"run {name}"
         case Write(store=store):
             return f"{store.value} -> {store.tensor}[]"
     raise InternalError(f"show_plan: no rule for {type(action).__name__}")

@@ -11,7 +11,7 @@ from kdsl.ir.walk import operands, reads
 from kdsl.passes.cpu.context import Context
 from kdsl.passes.cpu.items import Item, Value
 from kdsl.passes.cpu.plan import (
-    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, PhasePlan, Product, Step,
+    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, PhasePlan, Product, Run, Step,
     Transpose, Write,
 )  # fmt: skip
 
@@ -76,6 +76,7 @@ class _Check:
     def __init__(self, cx: Context, plan: PhasePlan) -> None:
         self.cx, self.homes = cx, dict(plan.homes)
         self.holds: dict[str, set[str]] = {}
+        self.constants: set[str] = set()  # scalars that have been computed stay as they are
 
     def steps(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
@@ -125,14 +126,15 @@ class _Check:
         )
 
     def nest(self, nest: Nest) -> None:
-        fresh: set[str] = set()
+        fresh = set(self.constants)
         for stage in nest.stages:
+            fresh |= {a.scan for a in stage.within if isinstance(a, Run)}
             for actions in (stage.before, stage.within):
                 for action in actions:
                     match action:
                         case Compute(value=value) | Hold(value=value):
                             self.value(value, fresh, nest)
-                        case Fold(reduction=name):
+                        case Fold(reduction=name) | Run(scan=name):
                             (arg,) = operands(self.cx.facts.lets[name].op)
                             self.value(arg, fresh, nest)
                         case Write(store=store):
@@ -143,6 +145,7 @@ class _Check:
                         self.put(action.value, action.buffer)
                     if isinstance(action, (Compute, Fold)):
                         fresh.add(action.value if isinstance(action, Compute) else action.reduction)
+        self.constants |= {v for v in fresh if not self.cx.facts.axes[v]}
 
     def value(self, name: str, fresh: set[str], step: Step) -> None:
         """A read inside a nest: registers, a buffer that holds it, or its operands again."""
@@ -160,7 +163,7 @@ class _Check:
 
     def chain(self, name: str, step: Step) -> None:
         """Reads of a dot's chains."""
-        if self.is_there(name):
+        if self.is_there(name) or name in self.constants:
             return
         let = self.cx.facts.lets.get(name)
         if let is None:
