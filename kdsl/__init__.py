@@ -64,8 +64,8 @@ _HOMES = {
     "kdsl.export": "export",
     "kdsl.kernel": "Kernel kernel",
     "kdsl.lang": (
-        "InOut LOG2E Out Static abs any all arange argmax argmin atomic_add cos dot erf exp "
-        "exp2 floor ceil fma fmax fmin full inf inline log log2 max maximum mean min minimum "
+        "InOut LOG2E Out Static abs all any arange argmax argmin atomic_add ceil cos cumsum dot "
+        "erf exp exp2 floor fma fmax fmin full inf inline log log2 max maximum mean min minimum "
         "nan ones parallel prod require round rsqrt scratch sigmoid sin sqrt sum tanh tiles "
         "where zeros"
     ),

@@ -14,7 +14,7 @@ from kdsl.errors import KernelTypeError, Span
 from kdsl.frontend.context import Context
 from kdsl.frontend.extents import same_extent
 from kdsl.frontend.values import Operand, Val, describe
-from kdsl.ir.nodes import Along, Cast, Const, Dot, Ew, Index, Iota, Load, Op, Point, Reduce
+from kdsl.ir.nodes import Along, Cast, Const, Dot, Ew, Index, Iota, Load, Op, Point, Reduce, Scan
 
 Shape = tuple[str | None, ...]
 
@@ -182,6 +182,8 @@ class _Mover:
             case Reduce(arg=arg, axis=axis):
                 inner = self.inner(axis, (arg,), moves)
                 return replace(op, arg=self.value(arg, inner), axis=inner.get(axis, axis))
+            case Scan(arg=arg, axis=axis):
+                return replace(op, arg=again(arg), axis=moves.get(axis, axis))
             case Dot(a=a, b=b, axis=axis):
                 inner = self.inner(axis, (a, b), moves)
                 x, y = self.value(a, inner), self.value(b, inner)

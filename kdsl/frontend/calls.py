@@ -27,10 +27,11 @@ from kdsl.frontend.values import (
     is_number,
 )  # fmt: skip
 from kdsl.lang import names
-from kdsl.lang.ops import OPS, REDUCTIONS
+from kdsl.lang.ops import OPS, REDUCTIONS, SCANS
 
 _REDUCING = (*REDUCTIONS, "mean")
-METHODS = frozenset((*_REDUCING, "astype"))
+_SCANNING = {f"cum{fn}": fn for fn in SCANS}
+METHODS = frozenset((*_REDUCING, *_SCANNING, "astype"))
 
 
 @dataclass(slots=True)
@@ -162,11 +163,27 @@ def _reduce(
     return tiles.reduce(ctx, fn, operand, axis, keep, where)
 
 
+def _scanning(fn: str) -> Lowered:
+    def lower(ctx: Context, arguments: Arguments) -> object:
+        bound = arguments.bind(ctx, f"cum{fn}", "x axis=")
+        return _scan(ctx, fn, bound["x"], bound, arguments.span)
+
+    return lower
+
+
+def _scan(ctx: Context, fn: str, operand: Operand, bound: Mapping[str, Operand], span: Span) -> Val:
+    axis = bound.get("axis", Operand(None, span))
+    return tiles.scan(ctx, fn, operand, axis.value, axis.span)
+
+
 def _method(ctx: Context, method: Method, arguments: Arguments) -> object:
     owner = Operand(method.owner, method.span)
     if method.name == "astype":
         dtype = ctx.dtype(arguments.bind(ctx, "astype", "dtype")["dtype"])
         return ctx.cast(ctx.val(owner), dtype, arguments.span)
+    if method.name in _SCANNING:
+        bound = arguments.bind(ctx, method.name, "axis=")
+        return _scan(ctx, _SCANNING[method.name], owner, bound, arguments.span)
     bound = arguments.bind(ctx, method.name, "axis= *keepdims=")
     return _reduce(ctx, method.name, owner, bound, arguments.span)
 
@@ -257,7 +274,9 @@ _LANGUAGE: dict[object, Lowered] = {
     builtins.bool: _convert(bool),
     builtins.len: _len,
     builtins.divmod: _divmod,
-} | {function: _reduction(fn) for function, fn in names.REDUCTIONS.items()}
+}
+_LANGUAGE |= {function: _reduction(fn) for function, fn in names.REDUCTIONS.items()}
+_LANGUAGE |= {function: _scanning(fn) for function, fn in names.SCANS.items()}
 
 _LOOPS: dict[object, str] = {
     names.parallel: "it is what a `for` statement of the body walks: `for i in kdsl.parallel(N):`",

@@ -12,9 +12,9 @@ from kdsl.frontend.axes import Shape, reaxis
 from kdsl.frontend.context import Context, literal
 from kdsl.frontend.extents import same_extent
 from kdsl.frontend.values import Operand, TileRef, Val, describe, is_number
-from kdsl.ir.nodes import Const, Dot, Reduce
+from kdsl.ir.nodes import Const, Dot, Reduce, Scan
 from kdsl.lang import promote
-from kdsl.lang.ops import REDUCTIONS
+from kdsl.lang.ops import REDUCTIONS, SCANS
 from kdsl.lang.promote import PromotionError
 
 
@@ -196,6 +196,23 @@ def _degenerate(ctx: Context, fn: str, val: Val, axis: str | None, shape: Shape,
         zero = ctx.builder.let(Const("0"), i64, (), span=span)
         return Val(zero.name, zero.type, shape)
     return Val(val.name, val.type, shape)
+
+
+def scan(ctx: Context, fn: str, operand: Operand, axis: object, span: Span) -> Val:
+    """`x.cumsum(axis=1)`: a running total along one axis, which the result keeps."""
+    val = ctx.val(operand)
+    places = _axes_of(ctx, val, axis, operand, span)
+    if len(places) != 1:
+        raise ctx.type_error(
+            f"`cum{fn}` needs one axis", span, describe(val), "say which: axis=..."
+        )
+    dtypes = SCANS[fn].rule(val.promotable)
+    val = ctx.cast(val, dtypes.compute, operand.span)
+    name = val.shape[places[0]]
+    if name is None:  # one element is its own running total
+        return Val(val.name, val.type, val.shape)
+    op, axes = Scan(fn, val.name, name), set(val.type.axes)
+    return ctx.builder.let(op, dtypes.result, val.shape, span=span, axes=axes)
 
 
 def _axes_of(ctx: Context, val: Val, axis: object, operand: Operand, span: Span) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from kdsl.lang.names import (
     atomic_add,
     ceil,
     cos,
+    cumsum,
     dot,
     erf,
     exp,
@@ -69,10 +70,10 @@ from kdsl.lang.names import (
 
 __all__ = [
     "LOG2E", "InOut", "Out", "Static", "abs", "all", "any", "arange", "argmax", "argmin",
-    "atomic_add", "bf16", "boolean", "ceil", "cos", "dims", "dot", "dtypes", "erf", "exp",
-    "exp2", "f8e4m3", "f8e5m2", "f16", "f32", "f64", "floor", "fma", "fmax", "fmin", "full",
-    "i8", "i16", "i32", "i64", "inf", "inline", "log", "log2", "max", "maximum", "mean", "min",
-    "minimum", "nan", "ones", "parallel", "prod", "require", "round", "rsqrt", "scratch",
+    "atomic_add", "bf16", "boolean", "ceil", "cos", "cumsum", "dims", "dot", "dtypes", "erf",
+    "exp", "exp2", "f8e4m3", "f8e5m2", "f16", "f32", "f64", "floor", "fma", "fmax", "fmin",
+    "full", "i8", "i16", "i32", "i64", "inf", "inline", "log", "log2", "max", "maximum", "mean",
+    "min", "minimum", "nan", "ones", "parallel", "prod", "require", "round", "rsqrt", "scratch",
     "sigmoid", "sin", "sqrt", "sum", "tanh", "tiles", "u8", "u16", "u32", "u64", "where",
     "zeros",
 ]  # fmt: skip

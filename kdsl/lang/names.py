@@ -189,6 +189,14 @@ def argmin(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any
     return _reduction("argmin", x, axis, keepdims)
 
 
+def cumsum(x: object, axis: int | None = None) -> Any:
+    """The running sum along an axis: each place takes in itself and all before it. A value of
+    several axes says which; of a tile it starts anew in each slice."""
+    from kdsl.lang.value import scan
+
+    return scan("sum", x, axis)
+
+
 def dot(a: Value, b: Value) -> Value:
     """The matrix product of two tiles of one dtype; accumulates in f32 (f64, i32 for i8)."""
     from kdsl.lang.value import dot as meaning
@@ -285,6 +293,9 @@ ELEMENTWISE: dict[object, str] = {
 REDUCTIONS: dict[object, str] = {
     f: f.__name__ for f in (sum, prod, max, min, mean, any, all, argmax, argmin)
 }
+
+#: Functions of this module that scan, by object.
+SCANS: dict[object, str] = {cumsum: "sum"}
 
 #: Python's own functions that mean the same.
 BUILTIN_ELEMENTWISE: dict[object, str] = {builtins.abs: "abs"}

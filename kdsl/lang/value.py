@@ -12,7 +12,7 @@ from kdsl.dtypes import DType, DTypeVar, boolean, f32, f64, i64
 from kdsl.lang import meaning, promote
 from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype
 from kdsl.lang.context import chosen_dtype
-from kdsl.lang.ops import OPS, REDUCTIONS
+from kdsl.lang.ops import OPS, REDUCTIONS, SCANS
 from kdsl.lang.promote import Operand, PromotionError
 from kdsl.lang.scalars import SCALARS
 
@@ -171,6 +171,11 @@ class Value:
     def argmin(self, axis: Any = None, *, keepdims: bool = False) -> Any:
         return reduction("argmin", self, axis, keepdims)
 
+    # ---- scans
+
+    def cumsum(self, axis: Any = None) -> Any:
+        return scan("sum", self, axis)
+
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floordiv",
@@ -296,6 +301,19 @@ def reduction(fn: str, x: object, axis: Any, keepdims: bool) -> Value:
         array = REDUCTIONS[fn].numpy(array, a)
         if keepdims:
             array = np.expand_dims(array, a)
+    return Value(array, dtypes.result)
+
+
+def scan(fn: str, x: object, axis: Any) -> Value:
+    """A running total along one axis. Raises TypeError as the frontend does."""
+    value = plain(x)
+    if not isinstance(value, Value):
+        raise TypeError(f"`cum{fn}` is of tiles, got the number {value!r}")
+    axes = _axes(value.ndim, axis)
+    if len(axes) != 1:
+        raise TypeError(f"`cum{fn}` needs one axis: say which, axis=...")
+    dtypes = SCANS[fn].rule(Operand(value.dtype, value.weak))
+    array = SCANS[fn].numpy(cast(value.array, dtypes.compute), axes[0])
     return Value(array, dtypes.result)
 
 

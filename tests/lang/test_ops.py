@@ -13,7 +13,7 @@ import pytest
 from kdsl.dtypes import DTYPES, bf16, boolean, f32, i8, i32, u8
 from kdsl.lang import meaning, names
 from kdsl.lang.arrays import cast, kdsl_dtype, numpy_dtype
-from kdsl.lang.ops import OPS, REDUCTIONS
+from kdsl.lang.ops import OPS, REDUCTIONS, SCANS
 from kdsl.lang.scalars import SCALARS
 from kdsl.lang.value import Value, elementwise, reduction
 
@@ -34,6 +34,7 @@ def test_every_operation_has_a_meaning_and_the_contract_names_them():
 def test_every_function_of_the_language_is_an_operation():
     assert set(names.ELEMENTWISE.values()) <= set(OPS)
     assert set(names.REDUCTIONS.values()) == {*REDUCTIONS, "mean"}
+    assert set(names.SCANS.values()) == set(SCANS)
 
 
 @pytest.mark.parametrize("name", [n for n in SCALARS if OPS[n].arity == 1])
@@ -102,6 +103,19 @@ def test_reductions_propagate_nan_and_argmax_finds_it_first():
     assert int(x.argmax().array) == int(x.argmin().array) == 1
     with pytest.raises(ValueError, match="argmax of an axis without elements"):
         Value(np.empty(0, np.float32)).argmax()
+
+
+def test_running_sums_are_summed_in_double_and_rounded_once_at_each_place():
+    x = Value(np.float32([1, 2**-24, 2**-24, np.nan, 1]))
+    assert x.cumsum().array[:3].tolist() == [1, 1, 1 + 2**-23]
+    assert np.isnan(x.cumsum().array[3:]).all()
+    rows = Value(np.arange(6, dtype=np.int8).reshape(2, 3) + 100)
+    assert rows.cumsum(axis=-1).dtype is i32
+    assert rows.cumsum(axis=0).array.tolist() == [[100, 101, 102], [203, 205, 207]]
+    assert names.cumsum(Value(np.ones(3, np.bool_))).array.tolist() == [1, 2, 3]
+    assert Value(np.empty(0, np.float32)).cumsum().shape == (0,)
+    with pytest.raises(TypeError, match=r"^`cumsum` needs one axis: say which, axis=...$"):
+        rows.cumsum()
 
 
 def test_sums_of_narrow_integers_and_bools_are_32_bit():
