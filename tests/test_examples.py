@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 import sys
 
@@ -18,6 +19,13 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 def test_an_example_runs_and_its_own_check_holds(example, capsys):
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out.startswith(f"{example.stem}: ")
+
+
+def test_the_list_of_examples_has_each_with_its_own_first_line():
+    listed = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    for example in EXAMPLES:
+        doc = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
+        assert f"| [`{example.name}`]({example.name}) | {doc.splitlines()[0]} |\n" in listed
 
 
 def test_the_attention_of_readme_is_the_example():
