@@ -16,8 +16,12 @@ def splitk_matmul(x: T[M, K], w: T[K, N], o: Out[T[M, N]], *, PARTS: Static[int]
         for k in kdsl.tiles(K, start=K * p // PARTS, stop=K * (p + 1) // PARTS):
             acc += dot(x[m, k], w[k, n])
         partial[p, m, n] = acc
-    for m in kdsl.parallel(M):
-        o[m] = partial[:, m].sum(axis=0)
+    for row in kdsl.parallel(M):
+        o[row] = partial[:, row].sum(axis=0)
+
+
+# Outputs are small here: few of them should fall between two tiles.
+splitk_matmul.tune("cpu", tiles={"m": 64, "n": 64})
 
 
 if __name__ == "__main__":
