@@ -15,11 +15,13 @@ from kdsl.passes.fold import fold
 from kdsl.passes.hoist import hoist
 from kdsl.passes.localise import localise
 from kdsl.passes.sink_scale import sink_scale
+from kdsl.passes.writes import writes
 
 Pass = Callable[[ir.Func], ir.Func]
 
 #: `cse` and `fold` come twice: `hoist` brings equal values of different blocks into one.
 PIPELINE: tuple[Pass, ...] = (
+    writes,
     bounds,
     localise,
     fold,
@@ -39,7 +41,7 @@ def run_pipeline(func: ir.Func) -> ir.Func:
     """`func` as every target wants it: the same meaning, checked bounds, less work.
 
     Raises:
-        KernelTypeError: an access that is not proven in bounds.
+        KernelTypeError: an access that is not proven in bounds, or a write that cannot be right.
         InternalError: a pass broke the rules of the IR; it is named.
     """
     verify(func, "the frontend")

@@ -103,7 +103,7 @@ def test_the_pipeline_guards_an_index_once():
             a_2: i64 = ids[i]
             t_2: f32 = y[a_2]
             t_3: f32 = add(t, t_2)
-            z[a] = t_3
+            z[a] += t_3
         """)
     )
     assert statements(new) == text("""
@@ -114,5 +114,5 @@ def test_the_pipeline_guards_an_index_once():
         a_4: i64 = guard(a; y, 0)
         t_2: f32 = y[a_4]
         t_3: f32 = add(t, t_2)
-        z[a_3] = t_3
+        z[a_3] += t_3
     """)
