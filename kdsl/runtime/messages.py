@@ -24,11 +24,20 @@ _DTYPES = {
     **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
 }
 
+#: Integers with more bits are named by their size: nobody reads hundreds of digits.
+_MOST_BITS = 128
+
 # problem: (exception, what is expected beyond the type, what came, what to do)
 PROBLEMS: dict[str, tuple[type[Exception], str, str, str]] = {
     "unsupported": (TypeError, "", "{got}", ""),
     "dtype": (TypeError, "", "{got}", ""),
-    "overflow": (ValueError, "", "{got}, which does not fit in 64 bits", ""),
+    "overflow": (
+        ValueError,
+        "",
+        "{got}; a packed call carries integers from -2**63 to 2**63 - 1",
+        "",
+    ),
+    "range": (ValueError, "", "{got}, which is out of range", ""),
     "subclass": (
         TypeError,
         "",
@@ -149,7 +158,7 @@ def keyword_error(
 
 
 def describe(value: object) -> str:
-    """A value as messages show it: `f32[2, 3]`, `None`, `int 3`, `str`.
+    """A value as messages show it: `f32[2, 3]`, `None`, `int 3`, `str`. Never raises.
 
     Example:
         >>> describe(None), describe(3), describe("text")
@@ -157,11 +166,22 @@ def describe(value: object) -> str:
     """
     if value is None:
         return "None"
+    try:
+        return _described(value)
+    except Exception:  # an object whose attributes raise, such as Torch's nested tensors
+        return _type_name(value)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"{type(value).__name__} of {value.bit_length()} bits"
     if isinstance(value, (bool, int, float)) and type(value).__module__ == "builtins":
         return f"{type(value).__name__} {value}"
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(value, type) or not isinstance(shape, tuple) or dtype is None:
         return _type_name(value)
+    if shape == () and hasattr(value, "__index__") and not hasattr(value, "__setitem__"):
+        return f"{_dtype_name(dtype)} {value}"  # an integer of NumPy's
     sizes = ", ".join(map(str, shape)) or "()"
     return f"{_dtype_name(dtype)}[{sizes}]{_device(value)}"
 
@@ -224,7 +244,10 @@ def _bind(
     dims: dict[str, int],
     dtypes: dict[str, str],
 ) -> None:
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    try:
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    except Exception:  # as in `describe`
+        return
     if param.get("type") != "tensor" or shape is None or dtype is None:
         return
     if param["dtype"] in schema.metadata.get("dtypes", {}):

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # As `ParamKind` in csrc/core.h.
 _KINDS = {"in": 1, "out": 2, "inout": 3, "scalar": 4, "static": 4}
+_FLOAT = 5
+_FLOATS = {"f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"}
 
 
 class Schema:
@@ -38,7 +40,7 @@ class Schema:
         self.text: str = metadata.get("signature") or f"{name}({rest})"
         self.doc: str | None = doc or metadata.get("doc")
         self.names = None if params is None else tuple(sys.intern(p["name"]) for p in params)
-        self.kinds = b"" if params is None else _codes(params)
+        self.kinds = b"" if params is None else _codes(params, metadata.get("dtypes", {}))
 
     @property
     def signature(self) -> inspect.Signature | None:
@@ -87,8 +89,13 @@ def _takes_views(params: list[dict[str, Any]]) -> bool:
     return all(param.get("type") in plain for param in params)
 
 
-def _codes(params: list[dict[str, Any]]) -> bytes:
-    kinds = bytes(_KINDS[p["kind"]] for p in params)
+def _codes(params: list[dict[str, Any]], variables: dict[str, list[str]]) -> bytes:
+    def kind(param: dict[str, Any]) -> int:
+        dtype = str(param.get("dtype"))
+        floats = _FLOATS.issuperset(variables.get(dtype) or (dtype,))
+        return _FLOAT if floats and param["kind"] == "scalar" else _KINDS[param["kind"]]
+
+    kinds = bytes(map(kind, params))
     return kinds + bytes(p["kind"] != "out" and "default" not in p for p in params)
 
 

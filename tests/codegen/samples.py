@@ -305,6 +305,42 @@ extern const kdsl::Kernel KDSL_NAME(take_wide) = {take_phases<true>, 2, nullptr}
 """
 
 
+# ---- room: asks for the memory that its caller names; a module of its own
+
+
+def room() -> KernelUnit:
+    signature = Signature(
+        "room",
+        (
+            Parameter("x", "in", f32[M, N]),
+            Parameter("block", "scalar", i64),
+            Parameter("each", "scalar", i64),
+            Parameter("o", "out", f32[M, N, K]),
+            Parameter("K", "scalar", i64, 1, True),
+        ),
+        ("M", "N", "K"),
+        (),
+    )
+    return unit(signature, 90, [Compiled(_func("room", signature))], "")
+
+
+ROOM = r"""
+static kdsl::i64 room_scratch(const void* args) {
+  return static_cast<const room_args*>(args)->block;
+}
+static kdsl::i64 room_arena(const void* args) { return static_cast<const room_args*>(args)->each; }
+static kdsl::i64 room_tasks(const void* args) { return static_cast<const room_args*>(args)->M; }
+static void room_run(const void* args, char*, kdsl::i64 begin, kdsl::i64 end) {
+  const auto& a = *static_cast<const room_args*>(args);
+  for (kdsl::i64 m = begin; m < end; ++m) {
+    for (kdsl::i64 n = 0; n < a.N * a.K; ++n) static_cast<float*>(a.o)[m * a.o_strides[0] + n] = 1;
+  }
+}
+static const kdsl::Phase room_phases[] = {{room_tasks, room_arena, room_run}};
+extern const kdsl::Kernel KDSL_NAME(room) = {room_phases, 1, room_scratch};
+"""
+
+
 # ---- module: all of them
 
 

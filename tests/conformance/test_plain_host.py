@@ -28,9 +28,10 @@ at kernels.py:82'
 child 0
 table 0, o 0 .. 147453, ran 1
 raise MemoryError: the host has no memo...
+raise MemoryError: axpy(a: f32, x: f32[...
 no memory -1
 raise TypeError: axpy(a: f32, x: f32[...
-wrong -1, raised 2, allocated 1
+wrong -1, raised 3, allocated 1
 """
 
 

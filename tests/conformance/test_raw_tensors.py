@@ -159,3 +159,11 @@ def test_two_outputs_that_share_memory_are_an_error(samples_path):
         f"ValueError: {samples.attention().signature.text}: argument 5 `lse`: shares memory with "
         "argument 4 `o`; pass a buffer of its own"
     )
+
+
+@pytest.mark.parametrize("shape", [(2**32, 2**32), (2**31, 2**32), (3, 2**62)])
+def test_more_elements_than_64_bits_count_are_an_error(axpy, shape):
+    endless = tensor(X, shape, (0, 0))
+    assert axpy(endless, endless) == (
+        f"ValueError: {AXPY}: argument 1 `x`: it has 2**63 elements or more"
+    )

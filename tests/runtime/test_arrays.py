@@ -4,6 +4,7 @@ back as the kind that came in."""
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
 import weakref
 
@@ -121,6 +122,36 @@ def test_buffers_of_no_framework_are_taken(hand: Module) -> None:
     assert hand.view(array.array("f", [1, 1])) == wanted
     assert hand.view(memoryview(array.array("f", [1, 1]))) == wanted
     assert hand.view(memoryview(bytearray(6))[::2]) == "dtype 1:8:1 shape 3 strides 2 first 0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (ctypes.c_float, "2:32:1"),
+        (ctypes.c_double, "2:64:1"),
+        (ctypes.c_bool, "6:8:1"),
+        (ctypes.c_int8, "0:8:1"),
+        (ctypes.c_uint16, "1:16:1"),
+        (ctypes.c_long, "0:64:1"),
+    ],
+)
+def test_arrays_of_ctypes_which_have_no_strides_are_taken(
+    hand: Module, kind: type, code: str
+) -> None:
+    assert hand.view((kind * 7)()) == f"dtype {code} shape 7 strides 1 first 0"
+    assert hand.view((kind * 4 * 3 * 2)()) == f"dtype {code} shape 2 3 4 strides 12 4 1 first 0"
+    assert hand.view((kind * 0)()).startswith(f"dtype {code} shape 0 strides 1")
+    assert hand.view(kind()) == f"dtype {code} shape strides first 0"
+    owned = (kind * 20 * 2)()
+    assert hand.plain(owned, [owned]) == "70 71"
+
+
+@pytest.mark.parametrize(
+    "value", [(ctypes.c_char * 3)(), (ctypes.c_float.__ctype_be__ * 3)(), (ctypes.c_void_p * 3)()]
+)
+def test_arrays_of_ctypes_without_a_dtype_are_refused(hand: Module, value: object) -> None:
+    with pytest.raises(TypeError, match="argument 0"):
+        hand.view(value)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

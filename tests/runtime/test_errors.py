@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -30,6 +31,19 @@ def fake() -> torch.Tensor:
         return torch.ones(2, 3)
 
 
+def nested() -> torch.Tensor:
+    with warnings.catch_warnings(action="ignore"):
+        return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+
+
+class Broken:
+    """An object whose attributes raise what they should not."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise RuntimeError("no shape")
+
+
 def field_view() -> np.ndarray:
     return np.zeros(3, np.dtype([("tag", "u1"), ("value", "f4")]))["value"]
 
@@ -52,8 +66,22 @@ REFUSED: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     (
         "int beyond 64 bits",
         lambda: 2**64,
-        ValueError,
-        "expected f32[M=2, N=3], got int 18446744073709551616, which does not fit in 64 bits",
+        TypeError,
+        "expected f32[M=2, N=3], got int 18446744073709551616",
+    ),
+    ("huge int", lambda: -(10**5000), TypeError, "expected f32[M=2, N=3], got int of 16610 bits"),
+    (
+        "object whose attributes raise",
+        Broken,
+        TypeError,
+        "expected f32[M=2, N=3], got tests.runtime.test_errors.Broken",
+    ),
+    (
+        "nested tensor",
+        nested,
+        TypeError,
+        "expected f32[M=2, N=3], got torch.Tensor that cannot be read (Internal error: "
+        "NestedTensorImpl doesn't support sizes. Please file an issue.)",
     ),
     (
         "strings",

@@ -94,6 +94,26 @@ def test_functions_without_metadata_get_owned_tensors_and_arrays(hand: Module) -
     assert hand.plain() == ""
 
 
+INTEGERS = "a packed call carries integers from -2**63 to 2**63 - 1"
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**100, np.uint64(2**64 - 1)])
+def test_a_float_takes_integers_of_any_size(hand: Module, value: int) -> None:
+    assert hand.scale(np.ones(1, np.float32), value) == np.float32(value)
+    with pytest.raises(ValueError) as caught:
+        hand.echo(value)
+    name = "u64" if isinstance(value, np.uint64) else "int"
+    assert str(caught.value).endswith(f", got {name} {value}; {INTEGERS}")
+
+
+def test_integers_larger_than_any_float_are_refused_in_short(hand: Module) -> None:
+    with pytest.raises(ValueError, match="expected f64, got int of 3001 bits, which is out"):
+        hand.scale(np.ones(1), 2**3000)
+    with pytest.raises(ValueError) as caught:
+        hand.echo(-(10**5000))
+    assert str(caught.value).endswith(f", got int of 16610 bits; {INTEGERS}")
+
+
 def test_lists_that_contain_themselves_are_refused(hand: Module) -> None:
     endless: list[object] = []
     endless.append(endless)

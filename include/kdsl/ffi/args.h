@@ -21,6 +21,23 @@ constexpr Named<T> named(const char* name, T value) {
   return {name, value};
 }
 
+/// The tensor that an argument is; null where it is something else.
+KDSL_INLINE const DLTensor* tensor_of(const TVMFFIAny& arg) {
+  switch (arg.type_index) {
+    case kTVMFFIDLTensorPtr:
+      return static_cast<const DLTensor*>(arg.v_ptr);
+    case kTVMFFITensor:
+      return &reinterpret_cast<const KdslTensorObject*>(arg.v_obj)->tensor;
+    case kTVMFFIObjectRValueRef: {
+      const auto* object = *static_cast<TVMFFIObject**>(arg.v_ptr);
+      if (!object || object->type_index != kTVMFFITensor) return nullptr;
+      return &reinterpret_cast<const KdslTensorObject*>(object)->tensor;
+    }
+    default:
+      return nullptr;
+  }
+}
+
 class ArgReader {
  public:
   /// `args` are `count` values; a function takes at least `least` and at most `most`.
@@ -108,11 +125,6 @@ class ArgReader {
     ok_ = false;
     return -1;
   }
-  /// The same for an error that is raised already.
-  int failed() {
-    ok_ = false;
-    return -1;
-  }
   /// Start of a text about one argument.
   KDSL_COLD Text& argument(Text& text, int index, const char* name) const {
     return text << signature_ << ": argument " << index << " `" << name << "`: ";
@@ -150,7 +162,15 @@ class ArgReader {
   KDSL_COLD void mismatch(const char* kind, int index, const char* name, const char* type,
                           const char* why = "") {
     Text text;
-    argument(text, index, name) << "expected " << type << ", got " << (*this)[index] << why;
+    argument(text, index, name);
+    const DLTensor* tensor = tensor_of((*this)[index]);
+    if (tensor && tensor->ndim == 0) {
+      // "expected f32, got f32[()]" would read as if both were one.
+      text << "expected a number (" << type << "), got the tensor " << *tensor << "; pass " << name
+           << ".item()";
+    } else {
+      text << "expected " << type << ", got " << (*this)[index] << why;
+    }
     fail(kind, text);
   }
 

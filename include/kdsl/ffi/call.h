@@ -67,6 +67,13 @@ class Call : public ArgReader {
     if (variant < 0) return no_variant();
     const Kernel& kernel = *variants[variant];
     const i64 bytes = kernel.scratch ? kernel.scratch(args) : 0;
+    if (bytes < 0) return bad_size("scratch memory has a negative size, or one");
+    // Sizes may be huge where one of them is 0: nobody waits for loops that write nothing.
+    if (!writes()) return hand_over(result);
+    for (int i = 0; i < kernel.phase_count; ++i) {
+      const Phase& phase = kernel.phases[i];
+      if (phase.arena && phase.arena(args) < 0) return bad_size("temporary values have a size");
+    }
     if (bytes > 0) {
       ThreadState* state = thread_state();
       scratch = state ? state->scratch.reserve(bytes) : nullptr;
@@ -96,6 +103,14 @@ class Call : public ArgReader {
       bytes += view->end_byte_ - view->first_byte_;
     }
     return bytes;
+  }
+
+  /// Whether there is an element of an output.
+  bool writes() const {
+    for (View* view = views_; view; view = view->next_) {
+      if (view->role_ != View::kInput && !view->is_empty()) return true;
+    }
+    return false;
   }
 
   struct Copy;
@@ -155,6 +170,20 @@ class Call : public ArgReader {
     return fail("RuntimeError", text << signature() << ": compiled for a newer kind of CPU only");
   }
 
+  KDSL_COLD int bad_size(const char* what) {
+    Text text;
+    text << signature() << ": " << what << " that does not fit in 64 bits";
+    return fail("ValueError", text);
+  }
+
+  KDSL_COLD bool cannot_make(const View& view, const DLTensor& prototype) {
+    Text text;
+    argument(text, view.index_, view.name_);
+    const bool fits = byte_count(prototype) >= 0;
+    text << (fits ? "no memory for " : "a size in bytes that does not fit in 64 bits: ");
+    return fail(fits ? "MemoryError" : "ValueError", text << prototype) == 0;
+  }
+
   KDSL_COLD int out_of_memory() {
     Text text;
     return fail("MemoryError", text << signature() << ": no memory for temporary values");
@@ -163,8 +192,9 @@ class Call : public ArgReader {
   KDSL_NOINLINE bool make(View& view) {
     // Of the CPU also where an input is pinned memory of a GPU.
     DLTensor prototype = {nullptr, {kDLCPU, 0}, view.ndim_, view.dtype(), view.sizes_, nullptr, 0};
-    KdslTensorObject* made = made_count_ < kMaxOutputs ? allocate(prototype) : nullptr;
-    if (!made) return failed() == 0;
+    const bool can = made_count_ < kMaxOutputs && byte_count(prototype) >= 0;
+    KdslTensorObject* made = can ? allocate(prototype) : nullptr;
+    if (!made) return cannot_make(view, prototype);
     made_[made_count_++] = made;
     view.data_ = static_cast<char*>(made->tensor.data) + made->tensor.byte_offset;
     view.first_byte_ = reinterpret_cast<uintptr_t>(view.data_);
@@ -189,9 +219,13 @@ class Call : public ArgReader {
 
   KDSL_COLD bool close_gaps(View& view) {
     i64 bytes = view.element_bytes();
-    for (int i = 0; i < view.ndim_; ++i) bytes *= view.sizes_[i];
-    auto* copy = static_cast<Copy*>(kdsl_malloc(sizeof(Copy) + bytes + Arena::kAlign));
-    if (!copy) return out_of_memory() == 0;
+    bool fits = true;
+    for (int i = 0; i < view.ndim_; ++i) {
+      fits = !__builtin_mul_overflow(bytes, view.sizes_[i], &bytes) && fits;
+    }
+    void* block = fits ? kdsl_malloc(sizeof(Copy) + bytes + Arena::kAlign) : nullptr;
+    if (!block) return out_of_memory() == 0;
+    auto* copy = static_cast<Copy*>(block);
     copy->next = copies_;
     copies_ = copy;
     const auto address = reinterpret_cast<uintptr_t>(copy + 1);
@@ -204,7 +238,7 @@ class Call : public ArgReader {
   }
 
   const int64_t* given_strides(const View& view) const {
-    return View::tensor_of((*this)[view.index_])->strides;
+    return tensor_of((*this)[view.index_])->strides;
   }
 
   static void move(const View& view, const Strided& to, const Strided& from) {

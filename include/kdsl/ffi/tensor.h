@@ -47,10 +47,11 @@ inline KdslTensorObject* new_tensor(const DLTensor& prototype) {
                   }};
   auto* shape = reinterpret_cast<int64_t*>(object + 1);
   int64_t* strides = shape + prototype.ndim;
-  i64 stride = 1;
+  // Without elements, sizes may be such that strides do not fit; nobody uses them.
+  uint64_t stride = 1;
   for (int i = prototype.ndim - 1; i >= 0; --i) {
     shape[i] = prototype.shape[i];
-    strides[i] = stride;
+    strides[i] = static_cast<i64>(stride);
     stride *= shape[i] > 0 ? shape[i] : 1;
   }
   const auto end = reinterpret_cast<uintptr_t>(strides + prototype.ndim);
@@ -85,7 +86,8 @@ KDSL_COLD inline KdslTensorObject* new_tvm_ffi_tensor(DLTensor prototype) {
 }
 
 /// A new tensor with the dtype, device and shape of `prototype`, of the caller's framework when
-/// that can be had. Null after raising.
+/// that can be had. Null without memory; something may have been raised that says less than the
+/// caller can.
 inline KdslTensorObject* allocate(const DLTensor& prototype) {
   if (__kdsl_rt && __kdsl_rt->alloc_tensor) {
     void* made = nullptr;
@@ -93,12 +95,7 @@ inline KdslTensorObject* allocate(const DLTensor& prototype) {
     return failed ? nullptr : static_cast<KdslTensorObject*>(made);
   }
   KdslTensorObject* made = new_tvm_ffi_tensor(prototype);
-  if (!made) made = new_tensor(prototype);
-  if (!made) {
-    Text text;
-    raise("MemoryError", (text << "no memory for an output of " << prototype).c_str());
-  }
-  return made;
+  return made ? made : new_tensor(prototype);
 }
 
 /// An Array that takes over one reference to each tensor; null, and nothing taken, without memory.

@@ -65,6 +65,7 @@ class View {
     if (!is_host_memory(tensor->device)) return mismatch("ValueError");
     data_ = static_cast<char*>(tensor->data) + tensor->byte_offset;
     i64 elements = 1;
+    bool countable = true;
     for (int i = ndim_ - 1; i >= 0; --i) {
       const i64 size = tensor->shape[i];
       const i64 stride = tensor->strides ? tensor->strides[i] : elements;
@@ -73,9 +74,18 @@ class View {
       if (stride != elements && size != 1) has_gaps_ = true;
       sizes_[i] = size;
       strides_[i] = stride;
-      elements *= size;
+      countable = !__builtin_mul_overflow(elements, size, &elements) && countable;
     }
-    if (elements != 0) check_memory(elements);
+    // A stride of 0 makes a tensor of any size, also of one that no loop ends over.
+    if (!countable && !is_empty()) return bad_memory("it has 2**63 elements or more");
+    if (countable && elements != 0) check_memory(elements);
+  }
+
+  bool is_empty() const {
+    for (int i = 0; i < ndim_; ++i) {
+      if (sizes_[i] == 0) return true;
+    }
+    return false;
   }
 
   KDSL_INLINE bool accept(DLDataType dtype) {
@@ -145,9 +155,12 @@ class View {
     text << "[";
     for (int i = 0; i < ndim_; ++i) {
       const Dim* dim = extents_[i].dim;
+      const DLTensor* own = dim && dim->origin == this ? repeated(*dim) : nullptr;
       text << (i ? ", " : "");
       if (!dim) {
         text << extents_[i].number;
+      } else if (own) {
+        text << dim->text << "=" << static_cast<i64>(own->shape[first_axis(*dim)]);
       } else if (dim->is_bound() && dim->origin != this) {
         text << dim->text << "=" << dim->value;
       } else {
@@ -160,20 +173,20 @@ class View {
     for (int i = 0; i < variable->count; ++i) text << (i ? ", " : "") << variable->choices[i];
   }
 
-  KDSL_INLINE static const DLTensor* tensor_of(const TVMFFIAny& arg) {
-    switch (arg.type_index) {
-      case kTVMFFIDLTensorPtr:
-        return static_cast<const DLTensor*>(arg.v_ptr);
-      case kTVMFFITensor:
-        return &reinterpret_cast<const KdslTensorObject*>(arg.v_obj)->tensor;
-      case kTVMFFIObjectRValueRef: {
-        const auto* object = *static_cast<TVMFFIObject**>(arg.v_ptr);
-        if (!object || object->type_index != kTVMFFITensor) return nullptr;
-        return &reinterpret_cast<const KdslTensorObject*>(object)->tensor;
-      }
-      default:
-        return nullptr;
+  int first_axis(const Dim& dim) const {
+    int axis = 0;
+    while (extents_[axis].dim != &dim) ++axis;
+    return axis;
+  }
+
+  /// The argument itself, where two of its axes have this dim: what it says there differs.
+  KDSL_COLD const DLTensor* repeated(const Dim& dim) const {
+    const DLTensor* tensor = tensor_of(args_[index_]);
+    if (!tensor || tensor->ndim != ndim_) return nullptr;
+    for (int i = first_axis(dim) + 1; i < ndim_; ++i) {
+      if (extents_[i].dim == &dim) return tensor;
     }
+    return nullptr;
   }
 
   KDSL_INLINE static bool is_host_memory(DLDevice device) {

@@ -52,10 +52,11 @@ static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family 
   if (letter_dtype(b->format, b->itemsize, &dtype)) {
     return rt_argument_error(frame, index, "dtype");
   }
+  if (b->ndim > 0 && !b->shape) return rt_argument_error(frame, index, "export");
   int64_t* strides = rt_strides(frame, b->ndim);
   if (!strides) return -1;
   int64_t fraction = 0;
-  for (int i = 0; i < b->ndim; ++i) {
+  for (int i = 0; b->strides && i < b->ndim; ++i) {
     strides[i] = b->strides[i] / b->itemsize;
     fraction |= b->strides[i] % b->itemsize;
   }
@@ -65,7 +66,9 @@ static int take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, Family 
                                    .ndim = b->ndim,
                                    .dtype = dtype,
                                    .shape = b->ndim ? (int64_t*)b->shape : strides,
-                                   .strides = strides};
+                                   .strides = b->ndim && !b->strides ? NULL : strides};
+  // ctypes gives none, though asked for them: row after row.
+  if (RT_UNLIKELY(b->ndim && !b->strides) && rt_complete_strides(frame, index)) return -1;
   rt_note_family(frame, family, NULL);
   if (frame->owned) {
     // The exporter is kept, not its buffer: releasing a buffer from another thread is not safe.

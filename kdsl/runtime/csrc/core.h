@@ -12,7 +12,14 @@
 typedef enum { FAMILY_NONE, FAMILY_EXCHANGE, FAMILY_NUMPY, FAMILY_JAX, FAMILY_OTHER } Family;
 
 /// What a parameter is for. UNKNOWN: the function has no kdsl metadata.
-typedef enum { PARAM_UNKNOWN, PARAM_IN, PARAM_OUT, PARAM_INOUT, PARAM_SCALAR } ParamKind;
+typedef enum {
+  PARAM_UNKNOWN,
+  PARAM_IN,
+  PARAM_OUT,
+  PARAM_INOUT,
+  PARAM_SCALAR,
+  PARAM_FLOAT
+} ParamKind;
 
 // ---- errors.c: the error slot of this thread, and Python exceptions -------------------------
 

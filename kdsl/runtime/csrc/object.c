@@ -64,18 +64,21 @@ int64_t rt_numel(const DLTensor* tensor) {
 // Bytes of a compact tensor, or -1 when they cannot be counted.
 static int64_t compact_bytes(int32_t ndim, const int64_t* shape, DLDataType dtype) {
   int64_t count = (int64_t)dtype.bits * (dtype.lanes ? dtype.lanes : 1);
+  int fits = 1, empty = 0;
   for (int32_t i = 0; i < ndim; ++i) {
     if (shape[i] < 0) return -1;
-    if (__builtin_mul_overflow(count, shape[i], &count)) return -1;
+    empty |= shape[i] == 0;
+    fits &= !__builtin_mul_overflow(count, shape[i], &count);
   }
-  return count / 8 + (count % 8 != 0);
+  if (empty) return 0;  // whatever the other sizes are
+  return fits ? count / 8 + (count % 8 != 0) : -1;
 }
 
 static void fill_compact_strides(int32_t ndim, const int64_t* shape, int64_t* strides) {
-  int64_t step = 1;
+  uint64_t step = 1;  // without elements it may not fit, and nobody uses it
   for (int32_t i = ndim - 1; i >= 0; --i) {
-    strides[i] = step;
-    step *= shape[i] > 1 ? shape[i] : 1;
+    strides[i] = (int64_t)step;
+    step *= shape[i] > 1 ? (uint64_t)shape[i] : 1;
   }
 }
 

@@ -4,10 +4,26 @@
 
 #include "core.h"
 
+// An integer that has no 64 bits: only a float takes it.
+RT_COLD static int put_large_int(Frame* frame, Py_ssize_t index, PyObject* object) {
+  ParamKind kind = rt_param_kind(frame, index);
+  if (kind != PARAM_FLOAT) {
+    int number = kind == PARAM_SCALAR || kind == PARAM_UNKNOWN;
+    return rt_argument_error(frame, index, number ? "overflow" : "unsupported");
+  }
+  double value = PyLong_AsDouble(object);
+  if (value == -1.0 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return rt_argument_error(frame, index, "range");
+  }
+  frame->args[index] = (TVMFFIAny){.type_index = kTVMFFIFloat, .v_float64 = value};
+  return 0;
+}
+
 static inline int put_int(Frame* frame, Py_ssize_t index, PyObject* object) {
   int overflow = 0;
   long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (RT_UNLIKELY(overflow)) return rt_argument_error(frame, index, "overflow");
+  if (RT_UNLIKELY(overflow)) return put_large_int(frame, index, object);
   if (RT_UNLIKELY(value == -1) && PyErr_Occurred()) return -1;
   frame->args[index] = (TVMFFIAny){.type_index = kTVMFFIInt, .v_int64 = value};
   return 0;
