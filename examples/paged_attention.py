@@ -36,7 +36,7 @@ def paged_attention(
                     den = den * fix + p.sum(axis=1)
                     acc = acc * fix[:, None] + dot(p.astype(T), v[page, g, n])
                     top = new
-            o[b, h] = where(den[:, None] > 0, acc / den[:, None], 0)
+            o[b, h] = where(den[:, None] == 0, 0, acc / den[:, None])
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def sliding_window(
             den = den * fix + p.sum(axis=1)
             acc = acc * fix[:, None] + dot(p.astype(T), v[b, h, n])
             top = new
-        o[b, h, m] = where(den[:, None] > 0, acc / den[:, None], 0)
+        o[b, h, m] = where(den[:, None] == 0, 0, acc / den[:, None])
 
 
 if __name__ == "__main__":

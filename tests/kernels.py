@@ -76,7 +76,7 @@ def attention(
             den = den * fix + p.sum(axis=1)
             acc = acc * fix[:, None] + dot(p.astype(T), v[b, g, n])
             top = new
-        o[b, h, m] = where(den[:, None] > 0, acc / den[:, None], 0)
+        o[b, h, m] = where(den[:, None] == 0, 0, acc / den[:, None])
         lse[b, h, m] = (top + log2(den)) / kdsl.LOG2E
 
 

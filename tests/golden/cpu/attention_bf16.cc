@@ -157,8 +157,8 @@ void attention_bf16_run(const void* args, char* arena, i64 begin, i64 end) {
       put(lse_at + m, t_);
       each_vector(D, [&](i64 d, auto real) KDSL_INLINE {
         const Vec<float> acc_ = ld(acc + m * padded(D) + d);
-        st(o_at + m * o_s2 + d, where(every(den_ > 0.0f), acc_ / splat<float>(den_),
-            splat<float>(0.0f)), real);
+        st(o_at + m * o_s2 + d, where(every(den_ == 0.0f), splat<float>(0.0f),
+            acc_ / splat<float>(den_)), real);
       });
     }
   }

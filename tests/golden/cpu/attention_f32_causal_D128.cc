@@ -165,8 +165,8 @@ void attention_f32_causal_D128_run(const void* args, char* arena, i64 begin, i64
       put(lse_at + m, t_);
       each_vector(128, [&](i64 d, auto real) KDSL_INLINE {
         const Vec<float> acc_ = ld(acc + m * 128 + d);
-        st_far(o_at + m * o_s2 + d, where(every(den_ > 0.0f), acc_ / splat<float>(den_),
-            splat<float>(0.0f)), real, o_far);
+        st_far(o_at + m * o_s2 + d, where(every(den_ == 0.0f), splat<float>(0.0f),
+            acc_ / splat<float>(den_)), real, o_far);
       });
     }
   }
