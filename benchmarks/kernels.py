@@ -29,7 +29,9 @@ from gelu_bias import gelu_bias
 from int8_matmul import int8_matmul
 from layernorm import layernorm, layernorm_grad
 from paged_attention import paged_attention
+from prefix_sum import prefix_sum, row_prefix_sum
 from rope import rope
+from scatter_add import scatter_add, scatter_add_in_order
 from sliding_window import sliding_window
 from splitk_matmul import splitk_matmul
 from topk import topk
@@ -230,6 +232,35 @@ def window_cases() -> Iterator[Case]:
     )  # fmt: skip
 
 
+@case
+def scatter_cases() -> Iterator[Case]:
+    v, d, n = 32_000, 512, 4096
+    ids, x, table = torch.randint(v, (n,)), torch.randn(n, d), torch.zeros(v, d)
+    for name, ours in (("atomic", scatter_add), ("in order", scatter_add_in_order)):
+        yield Case(
+            "scatter_add", f"{n} to {v}x{d}, {name}",
+            lambda ours=ours: ours(ids, x, table),
+            {"torch": lambda: table.index_add_(0, ids, x)},
+        )  # fmt: skip
+
+
+@case
+def prefix_cases() -> Iterator[Case]:
+    for name, ours, shape in (
+        ("row_prefix_sum", row_prefix_sum, (1024, 1024)),
+        ("prefix_sum", prefix_sum, (1_000_000,)),
+    ):
+        x = torch.randn(shape)
+        o = torch.empty_like(x)
+        a, b = x.numpy(), o.numpy()
+        peers = {
+            "torch out=": lambda x=x, o=o: torch.cumsum(x, -1, out=o),
+            "numpy": lambda a=a, b=b: np.cumsum(a, -1, out=b),
+        }
+        size = "x".join(map(str, shape))
+        yield Case(name, size, lambda f=ours, x=x, o=o: f(x, o), peers)
+
+
 def measure(case: Case) -> tuple[Times, Times]:
     """Our times and those of the fastest peer."""
     times = interleave({"kdsl": case.ours, **case.peers}, rounds=15)
@@ -241,7 +272,7 @@ def row(case: Case, ours: Times, peer: Times) -> str:
     best, median = ours.best / peer.best, ours.median / peer.median
     verdict = "met" if best <= case.goal else "MISSED"
     return (
-        f"{case.name:16} {case.size:22} {time_text(ours.best):>9}  {time_text(peer.best):>9} "
+        f"{case.name:16} {case.size:26} {time_text(ours.best):>9}  {time_text(peer.best):>9} "
         f"{peer.name:12}  {best:5.2f}  {median:6.2f}   {case.goal:.1f} {verdict}"
     )
 
@@ -256,7 +287,7 @@ def main() -> None:
                 continue
             rows.append(row(case, *measure(case)))
             print(f"  {rows[-1]}", file=sys.stderr, flush=True)
-    head = f"{'kernel':16} {'size':22} {'kdsl':>9}  {'best peer':22}   best  median  goal"
+    head = f"{'kernel':16} {'size':26} {'kdsl':>9}  {'best peer':22}   best  median  goal"
     print(head, "-" * len(head), *rows, sep="\n")
 
 
