@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import FunctionType
+from dataclasses import is_dataclass
+from types import FunctionType, ModuleType
 
+from kdsl.frontend.fingerprint import simple
 from kdsl.frontend.source import KernelSource
 
 
@@ -17,7 +19,7 @@ class Watch:
     def __init__(self, source: KernelSource) -> None:
         self._cells: list[tuple[object, object]] = []
         self._places: list[tuple[Mapping[str, object], str, object]] = []
-        #: A captured object that can change in place must be looked into at every call.
+        #: A captured object that may change in place must be looked into at every call.
         self._mutable = False
         seen: set[tuple[int, str]] = set()
         for part in (source, *source.helpers.values()):
@@ -48,19 +50,23 @@ class Watch:
                 self._place(fn.__globals__, root, value, seen)
             else:
                 continue
-            self._attributes(value, attributes, seen)
+            self._mutable |= not _is_fixed(self._attributes(value, attributes, seen))
 
     def _attributes(
         self, value: object, attributes: Sequence[str], seen: set[tuple[int, str]]
-    ) -> None:
+    ) -> object:
+        """The value that a path leads to, or how far it can be followed in plain namespaces."""
         for attribute in attributes:
             if _is_kdsl(value):
-                return
+                break
             namespace = getattr(value, "__dict__", None)
             if not isinstance(namespace, Mapping) or attribute not in namespace:
-                return
+                # Inherited or computed: whatever it is, it is not watched.
+                self._mutable |= isinstance(value, (type, ModuleType))
+                break
             value = namespace[attribute]
             self._place(namespace, attribute, value, seen)
+        return value
 
     def _place(
         self,
@@ -69,10 +75,30 @@ class Watch:
         value: object,
         seen: set[tuple[int, str]],
     ) -> None:
-        self._mutable |= isinstance(value, (list, dict, set))
         if (place := (id(namespace), name)) not in seen:
             seen.add(place)
             self._places.append((namespace, name, value))
+
+
+def _is_fixed(value: object, depth: int = 4) -> bool:
+    """Whether a value is known never to change in place; functions are followed on their own."""
+    if simple(value) is not None or isinstance(value, (FunctionType, range)) or _is_kdsl(value):
+        return True
+    if type(value).__module__.partition(".")[0] == "kdsl":
+        return True
+    if type(value).__module__ == "numpy" and not hasattr(value, "__setitem__"):
+        return hasattr(value, "dtype")  # a number of NumPy's
+    if depth == 0:
+        return False
+    if isinstance(value, (tuple, frozenset)):
+        parts = tuple(value)
+    elif is_dataclass(value) and type(value).__dataclass_params__.frozen:  # type: ignore
+        if not hasattr(value, "__dict__"):
+            return False
+        parts = tuple(vars(value).values())
+    else:
+        return False
+    return all(_is_fixed(part, depth - 1) for part in parts)
 
 
 def _is_kdsl(value: object) -> bool:

@@ -7,7 +7,7 @@ one is ever taken for it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 
@@ -62,11 +62,11 @@ def deep(value: object, function: Callable[[FunctionType], str], depth: int = 0)
 def _parts(value: object) -> Iterator[tuple[str, object]] | None:
     """Named parts of a container or of an object with attributes."""
     match value:
-        case tuple() | list():
+        case Sequence():
             return ((str(i), v) for i, v in enumerate(value))
         case Mapping():
             return ((repr(k), v) for k, v in value.items())
-        case set() | frozenset():
+        case Set():
             return (("", v) for v in sorted(value, key=repr))
     attributes = dict(_attributes(value))
     return iter(attributes.items()) if attributes else None
@@ -89,11 +89,19 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _content(value: object) -> str | None:
-    """A digest of the bytes of an array."""
+    """A digest of the bytes of an array, with what they mean."""
+    if not callable(getattr(value, "tobytes", None)) and callable(
+        to_numpy := getattr(value, "__array__", None)
+    ):
+        try:
+            value = to_numpy()
+        except Exception:  # memory of another device, say
+            return None
     to_bytes = getattr(value, "tobytes", None)
-    if not callable(to_bytes):
+    if not callable(to_bytes) or "O" in str(getattr(value, "dtype", "")):
         return None
-    return hashlib.sha256(to_bytes()).hexdigest()[:16]
+    kind = f"{getattr(value, 'dtype', '')}{getattr(value, 'shape', '')}"
+    return f"{kind} {hashlib.sha256(to_bytes()).hexdigest()[:16]}"
 
 
 def code_text(fn: FunctionType) -> str:
