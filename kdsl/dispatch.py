@@ -251,10 +251,12 @@ class Dispatch:
         """
         from kdsl.frontend.arguments import bind, check
 
+        signature = self._compiler.source.signature
+        if not kwargs.keys().isdisjoint(signature.fixed):
+            bind(signature, args, kwargs)
         try:
             return self._compiler.any_function()
         except ValueError:
-            signature = self._compiler.source.signature
             values = bind(signature, args, kwargs)
             check(signature, values, {name: _facts(v) for name, v in values.items() if _shaped(v)})
             raise

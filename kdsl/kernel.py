@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 from kdsl.dispatch import Dispatch
 from kdsl.driver import Compiler
 from kdsl.dtypes import DType
-from kdsl.frontend import capture
+from kdsl.frontend import KernelSource, bind, capture
 
 if TYPE_CHECKING:
     from kdsl.check import Report
@@ -51,10 +51,14 @@ class Kernel:
     def __init__(
         self, function: Function, *, strict: bool = False, source: str | None = None
     ) -> None:
-        self._source = capture(function, strict=strict, source=source)
-        self._compiler = Compiler(self._source)
+        self._set_up(capture(function, strict=strict, source=source))
+
+    def _set_up(self, source: KernelSource) -> None:
+        self._source = source
+        self._compiler = Compiler(source)
         self._dispatch = Dispatch(self._compiler)
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, source.function)
+        vars(self)["__name__"] = source.name
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run on NumPy, Torch or JAX arrays; what is returned is of the same kind.
@@ -67,6 +71,24 @@ class Kernel:
             BuildError: the C++ compiler failed.
         """
         return self._dispatch(args, kwargs)
+
+    def bind(self, *, name: str | None = None, **statics: object) -> Kernel:
+        """The kernel with static parameters fixed: `attention.bind(score_mod=alibi, name="alibi")`.
+
+        What is fixed is no parameter of the new kernel any more. It starts with this one's tile
+        sizes.
+
+        Args:
+            name: of the new kernel, in messages and in exported modules; this one's when left out.
+
+        Raises:
+            TypeError: a parameter that does not exist or is not static, a value of another kind.
+            ValueError: a name that is no identifier, a dtype or size that the kernel does not have.
+        """
+        bound = Kernel.__new__(Kernel)
+        bound._set_up(bind(self._source, statics, name))
+        bound._compiler.tiles.update(self._compiler.tiles)
+        return bound
 
     @property
     def signature(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kdsl.dtypes import DType
+from kdsl.frontend.binding import bind
 from kdsl.frontend.signature import MISSING, Parameter, Signature
 from kdsl.frontend.source import KernelSource, capture
 
@@ -25,4 +26,4 @@ def lower(source: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[st
     return run(source, dtypes, statics)
 
 
-__all__ = ["MISSING", "KernelSource", "Parameter", "Signature", "capture", "lower"]
+__all__ = ["MISSING", "KernelSource", "Parameter", "Signature", "bind", "capture", "lower"]

@@ -52,6 +52,11 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
     values: dict[str, object] = dict(zip((p.name for p in positional), args, strict=False))
     names = [p.name for p in signature]
     for name, value in kwargs.items():
+        if name in signature.fixed:
+            raise TypeError(
+                f"{text}: `{name}` is fixed when a kernel is compiled, no call passes it; "
+                f"`{signature.name}.bind({name}=...)` is a kernel with another value"
+            )
         if name not in names:
             known = ", ".join(names)
             raise TypeError(f"{text}: got unknown keyword `{name}`; the parameters are {known}")

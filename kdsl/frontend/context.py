@@ -37,6 +37,8 @@ class Context:
     depth: int = 0
     #: Dims proven by `require(D % c == 0)`.
     multiples: dict[str, int] = field(default_factory=dict)
+    #: What each parameter's name is at the start of the body.
+    parameters: dict[str, object] = field(default_factory=dict)
     #: Tensors that a store has written so far.
     written: set[str] = field(default_factory=set)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from kdsl.dims import DimExpr
@@ -11,7 +12,7 @@ from kdsl.dtypes import DType, boolean, i64
 from kdsl.errors import Span
 from kdsl.frontend.axes import broadcast
 from kdsl.frontend.context import Context
-from kdsl.frontend.values import Operand, Val, describe, is_number
+from kdsl.frontend.values import Closure, Operand, Val, describe, is_number
 from kdsl.ir.nodes import Ew
 from kdsl.lang import promote
 from kdsl.lang.ops import OPS
@@ -196,7 +197,7 @@ def truth(ctx: Context, operand: Operand) -> bool | None:
         return None
     if isinstance(value, (bool, int, float, str, tuple, type(None))):
         return bool(value)
-    if isinstance(value, DType):
+    if isinstance(value, (DType, FunctionType, Closure)):
         return True
     ctx.value(operand)
     return True

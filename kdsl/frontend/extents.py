@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kdsl.dims import Dim, DimOp, Extent
+from kdsl.dims import Dim, DimOp, Extent, evaluate
 
 #: A sum of products: {sorted atoms: factor}; the empty tuple is the constant.
 _Sum = dict[tuple[str, ...], int]
@@ -13,6 +13,25 @@ _Sum = dict[tuple[str, ...], int]
 def same_extent(a: Extent, b: Extent, multiples: Mapping[str, int]) -> bool:
     """Whether a == b is certain. `multiples` holds what divides a dim (`require(D % 2 == 0)`)."""
     return a == b or _normal(a, multiples) == _normal(b, multiples)
+
+
+def with_sizes(extent: Extent, sizes: Mapping[str, object]) -> Extent:
+    """An extent with numbers for the dims that have one in `sizes`.
+
+    Raises:
+        ValueError: it then divides by zero.
+    """
+    match extent:
+        case Dim(name=name):
+            number = sizes.get(name)
+            return number if isinstance(number, int) else extent
+        case DimOp(op=op, a=a, b=b):
+            x, y = with_sizes(a, sizes), with_sizes(b, sizes)
+            if x is a and y is b:
+                return extent
+            made = DimOp(op, x, y)
+            return evaluate(made, {}) if isinstance(x, int) and isinstance(y, int) else made
+    return extent
 
 
 def as_int(extent: Extent) -> int | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, field
 
-from kdsl.dims import Dim, DimExpr, DimOp, Extent, dim_names
+from kdsl.dims import DimExpr, Extent, dim_names
 from kdsl.dtypes import DTypeVar
 from kdsl.errors import Span
 from kdsl.frontend.context import Context
+from kdsl.frontend.extents import with_sizes
 from kdsl.frontend.scope import Absent, EmptyCell, known_names, local_names, lookup
 from kdsl.frontend.source import FunctionSource
 from kdsl.frontend.values import ScalarRef, Undefined
@@ -80,7 +81,7 @@ def known(ctx: Context, value: object, span: Span) -> object:
         return ctx.resolve(value)
     if isinstance(value, DimExpr):
         for name in dim_names(value):
-            if name not in ctx.kernel.signature.dims:
+            if name not in ctx.kernel.signature.dims and name not in ctx.statics:
                 raise ctx.type_error(
                     f"nothing binds the dim `{name}`", span,
                     f"no parameter of `{ctx.kernel.name}` has `{name}` in its type",
@@ -93,16 +94,4 @@ def known(ctx: Context, value: object, span: Span) -> object:
 
 def substitute(ctx: Context, extent: Extent) -> Extent:
     """An extent with the dims that a static parameter binds as numbers."""
-    match extent:
-        case Dim(name=name):
-            number = ctx.statics.get(name)
-            return number if isinstance(number, int) else extent
-        case DimOp(op=op, a=a, b=b):
-            x, y = substitute(ctx, a), substitute(ctx, b)
-            if x is a and y is b:
-                return extent
-            return DimOp(op, x, y) if isinstance(x, DimExpr) or isinstance(y, DimExpr) else (
-                {"+": x + y, "-": x - y, "*": x * y}.get(op) if op in "+-*"
-                else x // y if op == "//" else x % y
-            )  # type: ignore[return-value]  # fmt: skip
-    return extent
+    return with_sizes(extent, ctx.statics)

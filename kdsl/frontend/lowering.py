@@ -11,6 +11,7 @@ from kdsl.dims import Dim
 from kdsl.dtypes import DType, TensorType
 from kdsl.errors import InternalError, KernelError, KernelSyntaxError
 from kdsl.frontend.builder import Builder
+from kdsl.frontend.binding import given, missing
 from kdsl.frontend.calls import Arguments, bind_helper
 from kdsl.frontend.context import Context
 from kdsl.frontend.flow import Returned
@@ -18,7 +19,7 @@ from kdsl.frontend.frame import Frame, substitute
 from kdsl.frontend.signature import MISSING, Parameter
 from kdsl.frontend.source import KernelSource
 from kdsl.frontend.statements import run
-from kdsl.frontend.values import Closure, ScalarRef, TensorRef
+from kdsl.frontend.values import Closure, Operand, ScalarRef, TensorRef
 from kdsl.ir.nodes import (
     Along, AtomicAdd, Block, ForTiles, Func, Iota, Let, Param, Require, Stmt, Store,
 )  # fmt: skip
@@ -64,7 +65,7 @@ def lower(kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[st
 def _choices(kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[str, object]) -> (
     dict[str, object]
 ):  # fmt: skip
-    chosen: dict[str, object] = {}
+    chosen = given(kernel)
     for p in kernel.signature.of_kind("static"):
         value = statics.get(p.name, p.default)
         if value is MISSING:
@@ -83,7 +84,8 @@ def _lower(
     params = tuple(_param(ctx, p) for p in signature if p.kind != "static")
     builder = ctx.builder = Builder(params, signature.dims)
     ctx.call = lambda function, arguments, name: _call(ctx, function, arguments, name)
-    frame = Frame(kernel, _parameter_values(ctx), is_kernel=True)
+    ctx.parameters = _parameter_values(ctx)
+    frame = Frame(kernel, dict(ctx.parameters), is_kernel=True)
     run(ctx, frame, kernel.node.body)
     if not builder.phases:
         raise ctx.syntax_error(
@@ -154,6 +156,8 @@ def _call(ctx: Context, function: object, arguments: Arguments, name: str) -> ob
         assert isinstance(function, FunctionType)
         source, around = ctx.kernel.helper(function), {}
         signature = inspect.signature(function)
+        if any(function is value for _, value in ctx.kernel.fixed):
+            arguments = _with_parameters(ctx, signature, arguments, name)
     if ctx.depth >= _MAX_DEPTH:
         raise ctx.syntax_error(
             f"`{name}` calls itself without end", arguments.span,
@@ -169,6 +173,23 @@ def _call(ctx: Context, function: object, arguments: Arguments, name: str) -> ob
     finally:
         ctx.depth -= 1
     return flow.value if isinstance(flow, Returned) else None
+
+
+def _with_parameters(
+    ctx: Context, signature: inspect.Signature, arguments: Arguments, name: str
+) -> Arguments:
+    """Arguments of a static function: what the call leaves out are parameters of the kernel."""
+    named = dict(arguments.named)
+    for extra in missing(signature, arguments.positional, arguments.named):
+        if extra in ctx.parameters:
+            named[extra] = Operand(ctx.parameters[extra], arguments.span)
+        elif signature.parameters[extra].default is inspect.Parameter.empty:
+            raise ctx.type_error(
+                f"`{name}` needs `{extra}`", arguments.span,
+                f"neither the call nor `{ctx.kernel.name}` has a `{extra}`",
+                "further arguments of a static function are named like parameters of the kernel",
+            )  # fmt: skip
+    return Arguments(arguments.positional, named, arguments.span)
 
 
 def _signature_of(ctx: Context, function: Closure) -> inspect.Signature:

@@ -13,6 +13,7 @@ import numpy as np
 from kdsl.dims import ZeroDivision, dim_names
 from kdsl.dtypes import DType
 from kdsl.frontend.arguments import Bound, Facts, bind, check, expected_type, output_type
+from kdsl.frontend.binding import given, with_parameters
 from kdsl.frontend.signature import Parameter
 from kdsl.frontend.source import KernelSource
 from kdsl.lang.arrays import as_array, kdsl_dtype
@@ -41,17 +42,22 @@ def reference(
         TypeError, ValueError, IndexError: as the compiled kernel, with the same text.
         kdsl.lang.run.Race: two iterations of a parallel loop that depend on each other.
     """
-    signature = source.signature
+    signature, statics = source.signature, given(source)
     values = bind(signature, args, kwargs)
     facts = {p.name: _facts(values[p.name]) for p in signature if p.is_tensor}
     bound = check(signature, values, {n: f for n, f in facts.items() if f is not None})
     _check_writable(source, bound)
     made = [p for p in signature.of_kind("out") if values[p.name] is None]
-    run = Run(bound.sizes, bound.dtypes, _tile_sizes(source, tiles or {}))
+    sizes = bound.sizes | {n: v for n, v in statics.items() if type(v) is int}
+    dtypes = bound.dtypes | {n: v for n, v in statics.items() if isinstance(v, DType)}
+    run = Run(sizes, dtypes, _tile_sizes(source, tiles or {}))
     with running(run):
         passed = {p.name: _argument(p, bound) for p in signature}
-        positional = [passed[p.name] for p in signature if not p.keyword_only]
-        named = {p.name: passed[p.name] for p in signature if p.keyword_only}
+        called = dict(passed)
+        called.update((n, with_parameters(v, called)) for n, v in statics.items())
+        a = source.node.args
+        positional = [called[p.arg] for p in (*a.posonlyargs, *a.args)]
+        named = {p.arg: called[p.arg] for p in a.kwonlyargs}
         try:
             source.function(*positional, **named)
         except RequirementError as err:

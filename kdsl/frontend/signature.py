@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from types import FunctionType, NoneType, UnionType
+from typing import Literal, Union, get_args, get_origin
 
 from kdsl.dims import Dim, DimExpr, Extent, dim_names
 from kdsl.dtypes import DType, DTypeVar, TensorType
 from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
+from kdsl.frontend.extents import with_sizes
 from kdsl.frontend.text import SourceText
 from kdsl.lang.marks import Mark, Marked
 
@@ -24,7 +26,7 @@ ParameterKind = Literal["in", "out", "inout", "scalar", "static"]
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter. `type` is a `TensorType` for tensors, a dtype or variable for scalars, and
-    `bool`, `int` or `DType` for statics. `default` is `MISSING` when there is none."""
+    `bool`, `int`, `DType` or `FunctionType` for statics. `default` is `MISSING` where none is."""
 
     name: str
     kind: ParameterKind
@@ -54,12 +56,17 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Parameters in signature order; dims in the order in which parameters bind them."""
+    """Parameters in signature order; dims in the order in which parameters bind them.
+
+    `fixed` names the static parameters of the function that no call passes: functions, and what
+    `kernel.bind` has given.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     dims: tuple[str, ...]
     dtype_vars: tuple[DTypeVar, ...]
+    fixed: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -79,6 +86,28 @@ class Signature:
             if p.name == name:
                 return p
         raise KeyError(name)
+
+    def without(self, statics: Mapping[str, object]) -> Signature:
+        """The signature once these static parameters have their values: dims and dtype variables
+        that they bind are what they say."""
+
+        def settled(p: Parameter) -> Parameter:
+            if isinstance(p.type, TensorType):
+                shape = tuple(with_sizes(e, statics) for e in p.type.shape)
+                return replace(p, type=TensorType(dtype(p.type.dtype), shape))
+            return replace(p, type=dtype(p.type)) if isinstance(p.type, DTypeVar) else p
+
+        def dtype(of: DType | DTypeVar) -> DType | DTypeVar:
+            chosen = statics.get(of.name) if isinstance(of, DTypeVar) else None
+            return chosen if isinstance(chosen, DType) else of
+
+        return replace(
+            self,
+            parameters=tuple(settled(p) for p in self.parameters if p.name not in statics),
+            dims=tuple(d for d in self.dims if d not in statics),
+            dtype_vars=tuple(v for v in self.dtype_vars if v.name not in statics),
+            fixed=(*self.fixed, *statics),
+        )
 
     def of_kind(self, *kinds: ParameterKind) -> tuple[Parameter, ...]:
         return tuple(p for p in self.parameters if p.kind in kinds)
@@ -139,6 +168,8 @@ def _parameter(
             kind, of = "scalar", annotation  # type: ignore[assignment]
         case Marked(kind="static", type=t) if t in (bool, int, DType) or isinstance(t, DTypeVar):
             kind, of = "static", DType if isinstance(t, DTypeVar) else t  # type: ignore[assignment]
+        case Marked(kind="static", type=t) if _is_function(t):
+            kind, of = "static", FunctionType  # type: ignore[assignment]
         case Marked(kind="out" | "inout" as kind, type=TensorType() as of):
             pass
         case _:
@@ -158,11 +189,22 @@ def _parameter(
     return Parameter(name, kind, of, default, keyword_only)
 
 
+def _is_function(annotation: object) -> bool:
+    """`Callable`, `Callable[..., Any]`, `Callable | None`."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return all(a is NoneType or _is_function(a) for a in get_args(annotation))
+    return annotation in (Callable, FunctionType) or origin is Callable
+
+
 def _bad_annotation(name: str, annotation: object, span: Span) -> KernelTypeError:
     help = "types are f32[B, N], Out[f32[N]], InOut[f32[N]], f32 and Static[bool]"
     match annotation:
         case Marked(kind="static"):
-            help = "Static takes bool, int or a dtype variable: `causal: Static[bool] = False`"
+            help = (
+                "Static takes bool, int, a dtype variable or Callable: "
+                "`causal: Static[bool] = False`"
+            )
         case Marked():
             help = "Out and InOut take a tensor type: `o: Out[f32[N]]`; a 0-d tensor is f32[()]"
         case Mark():
@@ -199,6 +241,8 @@ def _default_fits(of: object, default: object) -> bool:
             return isinstance(default, bool)
         case type() if of is int:
             return isinstance(default, int) and not isinstance(default, bool)
+        case type() if of is FunctionType:
+            return default is None or isinstance(default, FunctionType)
         case type():
             return isinstance(default, DType)
         case DType(kind="bool"):

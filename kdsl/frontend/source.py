@@ -16,7 +16,7 @@ from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend import text as text_module
 from kdsl.frontend.fingerprint import code_text, deep, simple
 from kdsl.frontend.scope import Absent, EmptyCell, lookup, outside_paths
-from kdsl.frontend.signature import Signature, read_signature
+from kdsl.frontend.signature import MISSING, Signature, read_signature
 from kdsl.frontend.text import SourceText
 
 
@@ -45,10 +45,12 @@ class KernelSource(FunctionSource):
     signature: Signature
     strict: bool = False
     helpers: dict[FunctionType, FunctionSource] = field(default_factory=dict, compare=False)
+    #: Values of the static parameters that are not in `signature`.
+    fixed: tuple[tuple[str, object], ...] = ()
 
     @property
     def name(self) -> str:
-        return self.node.name
+        return self.signature.name
 
     @property
     def doc(self) -> str:
@@ -78,7 +80,7 @@ class KernelSource(FunctionSource):
         """
         seen: dict[FunctionType, None] = {}
         pairs = list(self._captured(self, self.name, seen))
-        for name, value in (statics or {}).items():
+        for name, value in (dict(self.fixed) | dict(statics or {})).items():
             pairs.extend(self._value(name, value, seen))
         return tuple(pairs)
 
@@ -186,7 +188,10 @@ def capture(
         if p.default is not inspect.Parameter.empty
     }
     signature = read_signature(node, text, annotations, defaults)
-    kernel = KernelSource(fn, text, node, signature, strict)
+    functions = {p.name: p.default for p in signature if p.type is FunctionType}
+    fixed = tuple((name, value) for name, value in functions.items() if value is not MISSING)
+    signature = signature.without(functions)
+    kernel = KernelSource(fn, text, node, signature, strict, fixed=fixed)
     _check_dims_used(kernel)
     return kernel
 
