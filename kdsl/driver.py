@@ -132,6 +132,12 @@ class Compiler:
             values[name] = statics.get(name, False if p.default is MISSING else p.default)
             if p.default is MISSING and name not in statics and p.type is not bool:
                 raise ValueError(f"{self.source.name}: give a value for the static `{name}`")
+            if p.type in (bool, int) and type(values[name]) is not p.type:
+                text = f"the static `{name}` is {'a bool' if p.type is bool else 'an int'}"
+                raise ValueError(f"{self.source.name}: {text}, got {values[name]!r}")
+        for name, size in sizes.items():
+            if type(size) is not int or size < 0:
+                raise ValueError(f"{self.source.name}: the dim `{name}` is a size, got {size!r}")
         spec = Specialisation(tuple(chosen.items()), tuple(values.items()))
         _known(self.source.name, "fixed dim", sizes, self.fixed_dims(spec) if sizes else ())
         return spec.sized(sizes)

@@ -38,7 +38,7 @@ class Options:
 
 def export(
     path: str | PathLike[str],
-    kernels: Sequence[HasCompiler],
+    kernels: Iterable[HasCompiler],
     *,
     targets: Iterable[str] = ("cpu",),
 ) -> None:
@@ -47,12 +47,28 @@ def export(
         kdsl.export("kernels.so", [softmax, rmsnorm])
 
     Raises:
+        TypeError: no list of kernels.
         ValueError: no kernel, two of one name, an unknown target, or a static without values.
         BuildError: the C++ compiler failed.
     """
+    kernels = _listed(kernels)
     if not kernels:
         raise ValueError("export: give at least one kernel")
     write(path, [(kernel.compiler, Options()) for kernel in kernels], tuple(targets))
+
+
+def _listed(kernels: object) -> list[HasCompiler]:
+    if isinstance(compiler := getattr(kernels, "compiler", None), Compiler):
+        name = compiler.source.name
+        raise TypeError(f"export: expected a list of kernels, got the kernel `{name}` alone")
+    if isinstance(kernels, str) or not isinstance(kernels, Iterable):
+        raise TypeError(f"export: expected a list of kernels, got {type(kernels).__name__}")
+    listed = list(kernels)
+    for kernel in listed:
+        if not isinstance(getattr(kernel, "compiler", None), Compiler):
+            shown = getattr(kernel, "__name__", None) or repr(kernel)
+            raise TypeError(f"export: expected a list of kernels, got `{shown}` in it")
+    return listed
 
 
 def write(

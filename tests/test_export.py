@@ -36,6 +36,59 @@ def library(tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize(
+    ("kernel", "options", "text"),
+    [
+        (double, {"statics": {"negate": [3]}}, "double: the static `negate` is a bool, got 3"),
+        (double, {"statics": {"negate": [0]}}, "double: the static `negate` is a bool, got 0"),
+        (
+            double,
+            {"statics": {"negate": ["no"]}},
+            "double: the static `negate` is a bool, got 'no'",
+        ),
+        (
+            product,
+            {"statics": {"power": [True]}},
+            "product: the static `power` is an int, got True",
+        ),
+        (product, {"statics": {"power": [2.0]}}, "product: the static `power` is an int, got 2.0"),
+        (double, {"dtypes": {"T": ["f32"]}}, "double: T is one of f32, bf16, got f32"),
+        (
+            product,
+            {"statics": {"power": [2]}, "dims": {"D": [2.5]}},
+            "product: the dim `D` is a size, got 2.5",
+        ),
+        (
+            product,
+            {"statics": {"power": [2]}, "dims": {"D": [-1]}},
+            "product: the dim `D` is a size, got -1",
+        ),
+    ],
+)
+def test_a_choice_of_another_type_is_an_error_at_export(kernel, options, text, tmp_path):
+    with pytest.raises(ValueError) as caught:
+        kernel.export(tmp_path / "z.so", **options)
+    assert str(caught.value) == text
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kernels", "got"),
+    [
+        (double, "the kernel `double` alone"),
+        ([len], "`len` in it"),
+        ([double, None], "`None` in it"),
+        ("double", "str"),
+        (None, "NoneType"),
+        (3, "int"),
+    ],
+)
+def test_what_is_no_list_of_kernels_is_an_error(kernels, got, tmp_path):
+    with pytest.raises(TypeError) as caught:
+        kdsl.export(tmp_path / "z.so", kernels)
+    assert str(caught.value) == f"export: expected a list of kernels, got {got}"
+
+
 def spell(kernel, **options):
     return [str(spec) for spec in specialisations(kernel.compiler, Options(**options))]
 
