@@ -14,6 +14,8 @@ from kdsl.ir.walk import carries, lets, map_blocks, statements, value_types
 
 #: Default tile sizes, multiples of every register blocking in use.
 LANES, ROWS, DEPTH = 48, 96, 256
+#: Rows of a task: what it packs serves more of them.
+TASK_ROWS = 192
 #: Where nothing is multiplied: long runs along memory, few rows; blocks of two sliced axes.
 RUN, FEW, SIDE = 1024, 8, 64
 
@@ -47,7 +49,8 @@ def set_tiles(func: Func, tiles: Mapping[str, int], lane_axes: frozenset[str]) -
                 return RUN if axis.name in lane_axes - sides else SIDE
             return RUN if axis.name in lane_axes else FEW
         role = roles.get(axis.name, {"row"})
-        return LANES if "lane" in role else ROWS if "row" in role else DEPTH
+        rows = ROWS if axis.name in looped else TASK_ROWS
+        return LANES if "lane" in role else rows if "row" in role else DEPTH
 
     return replace(func, axes=tuple(replace(a, size=size(a)) for a in func.axes))
 

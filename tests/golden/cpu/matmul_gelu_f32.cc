@@ -14,13 +14,13 @@ i64 matmul_gelu_f32_run_tasks(const void* args) {
   const auto& a = *(const matmul_gelu_args*)args;
   const i64 M = a.M;
   const i64 N = a.N;
-  return tiles(M, 96) * tiles(N, 48);
+  return tiles(M, 192) * tiles(N, 48);
 }
 
 i64 matmul_gelu_f32_run_arena(const void* args) {
   (void)args;
   i64 bytes = 0;
-  bytes += room<float>(96 * 48);  // acc
+  bytes += room<float>(192 * 48);  // acc
   bytes += room<float>(256 * 48);  // t_2_pack
   return bytes;
 }
@@ -38,14 +38,14 @@ void matmul_gelu_f32_run(const void* args, char* arena, i64 begin, i64 end) {
   float* const out = (float*)a.out;
   const i64 out_s0 = a.out_strides[0];
   const bool out_far = is_far(M * N * (i64)sizeof(float));
-  float* const acc = take<float>(arena, 96 * 48);
+  float* const acc = take<float>(arena, 192 * 48);
   float* const t_2_pack = take<float>(arena, 256 * 48);
   const FlushSubnormals flush;
   for (i64 task = begin; task < end; task++) {
     const i64 n_start = task % tiles(N, 48) * 48;
     const i64 n_len = min(48, N - n_start);
-    const i64 m_start = task / tiles(N, 48) * 96;
-    const i64 m_len = min(96, M - m_start);
+    const i64 m_start = task / tiles(N, 48) * 192;
+    const i64 m_len = min(192, M - m_start);
     // kernels.py:48
     for (i64 m = 0; m < m_len; m++) {
       each_vector(n_len, [&](i64 n, auto) KDSL_INLINE {
