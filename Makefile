@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DEPS := $(VENV)/deps.stamp
 KDSL := $(VENV)/kdsl.stamp
 C_SOURCES := $(wildcard include/kdsl/*/*.h kdsl/runtime/csrc/*.[ch] examples/*/*.c)
-BENCHMARKS ?= startup call rows attention
+BENCHMARKS ?= startup call rows attention kernels
 PYTEST_ARGS ?=
 
 .DELETE_ON_ERROR:
