@@ -1,9 +1,9 @@
 """Rows of a table by number; a number outside the table is an IndexError."""
 
 import kdsl
-from kdsl import Out, bf16, f16, f32, i64
+from kdsl import Out, bf16, f16, f32, f64, i64
 
-T = kdsl.dtypes("T", f16, bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32, f64)
 N, V, D = kdsl.dims("N V D")
 
 

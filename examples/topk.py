@@ -1,9 +1,9 @@
 """The K largest of each row in order: a pass over the row for each."""
 
 import kdsl
-from kdsl import Out, Static, bf16, f16, f32, i32, i64, inf, where
+from kdsl import Out, Static, bf16, f16, f32, f64, i32, i64, inf, where
 
-T = kdsl.dtypes("T", f16, bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32, f64)
 M, N, K = kdsl.dims("M N K")
 
 
