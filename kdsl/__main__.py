@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib.util
+import json
 import sys
-from collections.abc import Sequence
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from kdsl import config, doctor
+from kdsl import config, doctor, inspection
 from kdsl.cache import Cache
+from kdsl.dtypes import DTYPES, DType
 from kdsl.kernel import Kernel
+from kdsl.runtime import elf
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,49 +25,197 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         status: int = arguments.run(arguments)
-    except (ValueError, OSError, RuntimeError) as err:
+    except BrokenPipeError:
+        # Whoever reads has seen enough (`kdsl show ... | head`); nor may the interpreter complain.
+        sys.stderr.close()
+        return 1
+    except Exception as err:
+        if not isinstance(err, (ValueError, TypeError, OSError, RuntimeError, SyntaxError)):
+            raise
         print(f"kdsl: {err}", file=sys.stderr)
         return 1
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="kdsl", description="A kernel language inside Python.")
+    parser = argparse.ArgumentParser(
+        prog="kdsl",
+        description="A kernel language inside Python: look at kernels, modules and this machine.",
+        epilog="`kdsl COMMAND --help` has examples of each command.",
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    show = commands.add_parser("show", help="print what a kernel becomes")
-    show.add_argument("kernel", metavar="FILE:KERNEL", help="attention.py:attention")
-    show.add_argument("what", nargs="?", default="ir", choices=("ir", "plan", "cpu", "host"))
+    def command(
+        name: str, help: str, description: str, examples: Sequence[str]
+    ) -> argparse.ArgumentParser:
+        lines = "\n".join(f"  python -m kdsl {example}" for example in examples)
+        added = commands.add_parser(
+            name,
+            help=help,
+            description=textwrap.fill(description, 78),
+            epilog=f"examples:\n{lines}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        added.add_argument("--json", action="store_true", help="print JSON, for programs")
+        return added
+
+    show = command(
+        "show",
+        "print what a kernel becomes",
+        "Print a stage of a kernel's compilation; nothing is compiled.",
+        (
+            "show attention.py:attention",
+            "show attention.py:attention cpu --dtypes T=bf16 --dims D=128",
+            "show attention.py:attention plan --statics causal=True",
+        ),
+    )
+    show.add_argument("kernel", metavar="FILE:KERNEL", help="e.g. attention.py:attention")
+    show.add_argument(
+        "what",
+        nargs="?",
+        default="ir",
+        choices=("ir", "plan", "cpu", "host"),
+        help="typed program, loops and vectors, C++ of the kernel, C++ of its entry",
+    )
+    for option, metavar, help in (
+        ("--dtypes", "T=f16", "dtype variables; f32 or the first choice when left out"),
+        ("--statics", "NAME=VALUE", "static parameters, as Python literals"),
+        ("--dims", "D=64", "sizes of fixed dims; any size when left out"),
+    ):
+        show.add_argument(option, nargs="+", default=[], metavar=metavar, help=help)
     show.set_defaults(run=_show)
 
-    cache = commands.add_parser("cache", help="the disk cache of compiled kernels")
-    cache.add_argument("action", choices=("dir", "clear"))
+    check = command(
+        "doctor",
+        "say what kdsl finds on this machine",
+        "Report Python, packages, compiler, CPU and cache, and try to compile. The exit status is "
+        "1 when something is missing that kdsl needs; the report says what to do about it.",
+        ("doctor", "doctor --json"),
+    )
+    check.set_defaults(run=_doctor)
+
+    cache = command(
+        "cache",
+        "the disk cache of compiled kernels",
+        "dir: where it is; size: how much it holds; list: its modules, the newest last; clear: "
+        "remove all of them.",
+        ("cache size", "cache list --json", "cache clear"),
+    )
+    cache.add_argument("action", choices=("dir", "size", "list", "clear"))
     cache.set_defaults(run=_cache)
 
-    check = commands.add_parser("doctor", help="say what kdsl finds on this machine")
-    check.set_defaults(run=_doctor)
+    settings = command(
+        "config",
+        "environment variables that kdsl reads",
+        "Each variable with its value, whether it is set or a default, and what it means.",
+        ("config", "KDSL_KEEP=1 python -m kdsl config"),
+    )
+    settings.set_defaults(run=_config)
+
+    inspect = command(
+        "inspect",
+        "what a compiled module holds",
+        "Print functions, signatures, targets and sizes of any TVM FFI module. Modules that kdsl "
+        "did not make are not loaded: their names are known, their signatures not.",
+        ("inspect attention.so", "inspect attention.so --json"),
+    )
+    inspect.add_argument("file", metavar="FILE.so")
+    inspect.set_defaults(run=_inspect)
     return parser
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    print(_load(arguments.kernel).show(arguments.what), end="")
-    return 0
+    kernel = _load(arguments.kernel)
+    text = kernel.show(
+        arguments.what,
+        dtypes={name: _dtype(value) for name, value in _pairs(arguments.dtypes).items()},
+        statics={name: _literal(name, value) for name, value in _pairs(arguments.statics).items()},
+        dims={name: _size(name, value) for name, value in _pairs(arguments.dims).items()},
+    )
+    facts = {"kernel": kernel.signature, "what": arguments.what, "text": text}
+    return _print(arguments, facts, text.rstrip("\n"))
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    findings = doctor.examine()
+    missing = [finding.name for finding in findings if finding.state == "missing"]
+    facts = {"ok": not missing, "findings": [asdict(finding) for finding in findings]}
+    verdict = f"missing: {', '.join(missing)}" if missing else "kernels can be compiled here"
+    _print(arguments, facts, "\n".join([*map(str, findings), verdict]))
+    return 1 if missing else 0
 
 
 def _cache(arguments: argparse.Namespace) -> int:
-    cache = Cache(config.cache_dir())
-    if arguments.action == "dir":
-        modules, size = cache.size()
-        print(f"{config.cache_dir()}: {modules} modules, {size / 1e6:.1f} MB")
-    else:
-        print(f"removed {cache.clear()} modules")
+    folder = config.cache_dir()
+    cache = Cache(folder)
+    match arguments.action:
+        case "dir":
+            return _print(arguments, {"dir": str(folder)}, str(folder))
+        case "size":
+            modules, size = cache.size()
+            facts: Mapping[str, object] = {"dir": str(folder), "modules": modules, "bytes": size}
+            return _print(arguments, facts, f"{folder}: {modules} modules, {size / 1e6:.1f} MB")
+        case "list":
+            rows = [_module(path) for path in cache.modules()]
+            lines = [f"{r['made']}  {r['bytes']:>9}  {r['functions']}  {r['file']}" for r in rows]
+            return _print(arguments, rows, "\n".join(lines) or f"{folder}: no modules")
+    count = cache.clear()
+    return _print(arguments, {"removed": count}, f"removed {count} modules")
+
+
+def _module(path: Path) -> dict[str, object]:
+    """A module of the cache: when it was made, its size, the names of its functions."""
+    status = path.stat()
+    names = [name for name in elf.read(str(path)).defined if name.startswith("__tvm_ffi_")]
+    plain = [name[len("__tvm_ffi_") :] for name in names if not name.startswith("__tvm_ffi__")]
+    made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.st_mtime))
+    functions = ", ".join(sorted(plain))
+    return {"file": str(path), "made": made, "bytes": status.st_size, "functions": functions}
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    rows = config.settings()
+    lines = [
+        f"{row['name']} = {row['value']} ({row['source']})\n    {row['meaning']}" for row in rows
+    ]
+    return _print(arguments, rows, "\n".join(lines))
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    facts = inspection.inspect(arguments.file)
+    return _print(arguments, facts, inspection.text(facts))
+
+
+def _print(arguments: argparse.Namespace, facts: object, text: str) -> int:
+    print(json.dumps(facts, indent=2) if arguments.json else text, flush=True)
     return 0
 
 
-def _doctor(_: argparse.Namespace) -> int:
-    lines, fine = doctor.examine()
-    print("\n".join(lines))
-    return 0 if fine else 1
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE words as a table. Raises ValueError."""
+    for word in words:
+        if "=" not in word:
+            raise ValueError(f"expected NAME=VALUE, got {word!r}")
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
+
+
+def _dtype(name: str) -> DType:
+    if name not in DTYPES:
+        raise ValueError(f"no dtype is called {name!r}; there are: {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def _literal(name: str, text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise ValueError(f"{name}: {text!r} is no Python literal") from None
+
+
+def _size(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{name}: a size is a number, got {text!r}")
+    return int(text)
 
 
 def _load(place: str) -> Kernel:

@@ -111,15 +111,28 @@ class Cache:
         """Remove everything; the number of modules that were stored."""
         import shutil
 
-        count = sum(1 for _ in (self.root / "store").glob(f"*/{MODULE}"))
+        count = len(self.modules())
         shutil.rmtree(self.root, ignore_errors=True)
         return count
 
     def size(self) -> tuple[int, int]:
         """Number of stored modules, and bytes of everything in the cache."""
-        files = [path for path in self.root.rglob("*") if path.is_file()]
-        modules = sum(path.name == MODULE and path.parent.parent.name == "store" for path in files)
-        return modules, sum(path.stat().st_size for path in files)
+        size = 0
+        for path in self.root.rglob("*"):
+            # Others may be at work here: a file that is gone by now has no size.
+            with contextlib.suppress(OSError):
+                size += path.stat().st_size if path.is_file() else 0
+        return len(self.modules()), size
+
+    def modules(self) -> list[Path]:
+        """The stored modules, the newest at the end."""
+
+        def time(path: Path) -> float:
+            with contextlib.suppress(OSError):
+                return path.stat().st_mtime
+            return 0.0
+
+        return sorted((self.root / "store").glob(f"*/{MODULE}"), key=time)
 
     def _folder(self, name: str) -> Path:
         folder = self.root / name

@@ -1,13 +1,6 @@
 """What the environment sets. No other module of the compiler reads environment variables.
 
-| variable           | meaning                                                        |
-|--------------------|----------------------------------------------------------------|
-| `KDSL_CACHE_DIR`   | folder of compiled kernels                                     |
-| `KDSL_KEEP`        | "1": keep generated sources and build logs beside a module     |
-| `KDSL_VARIANT`     | CPU variant to compile for instead of this machine's best      |
-| `KDSL_NUM_THREADS` | threads of a call (read by the compiled module itself)         |
-| `KDSL_RUNTIME`     | provider of process-wide state (read by `kdsl.runtime`)        |
-| `CXX`              | the C++ compiler                                               |
+`VARIABLES` is the table of all of them; `python -m kdsl config` prints it with what they are now.
 """
 
 from __future__ import annotations
@@ -18,13 +11,53 @@ from pathlib import Path
 
 from kdsl import paths
 
+#: Every variable that kdsl or what it compiles reads: name, what holds without it, meaning.
+VARIABLES: tuple[tuple[str, str, str], ...] = (
+    ("KDSL_CACHE_DIR", "kdsl in the user's cache folder", "folder of compiled kernels"),
+    ("XDG_CACHE_HOME", ".cache in the home folder", "the user's cache folder"),
+    ("KDSL_KEEP", "0", "1: keep the generated C++ beside each compiled module"),
+    (
+        "KDSL_VARIANT",
+        "the best of this machine",
+        "CPU variant to compile for, and to run of an exported module: avx512, avx2, sse2, neon",
+    ),
+    (
+        "KDSL_NUM_THREADS",
+        "OpenMP's number if the process has OpenMP, else all CPUs",
+        "threads of a call; read once by each compiled module",
+    ),
+    (
+        "KDSL_RUNTIME",
+        "libtvm_ffi.so where the process or a module needs it, else kdsl's own",
+        "who holds state shared with other TVM FFI modules: bundled or tvm_ffi",
+    ),
+    ("CXX", "the first of g++, c++, clang++ on PATH", "the C++ compiler, with flags if need be"),
+)
+
 
 def cache_dir() -> Path:
     """The folder for compiled kernels; a private one of this process where the user's won't do."""
-    chosen = paths.user_cache_dir(os.environ)
+    chosen = user_cache_dir()
     if chosen is not None and paths.writable(chosen):
         return chosen
     return _private_cache_dir(str(chosen) if chosen else "the home folder")
+
+
+def user_cache_dir() -> Path | None:
+    """The folder for compiled kernels that the user asks for; None where there is no home."""
+    return paths.user_cache_dir(os.environ)
+
+
+def settings() -> list[dict[str, str]]:
+    """Each variable: its name, its value, where that comes from, and what the variable means."""
+    rows = []
+    for name, default, meaning in VARIABLES:
+        value = os.environ.get(name, "")
+        source = "environment" if value else "default"
+        if name == "KDSL_CACHE_DIR" and not value:
+            default = str(user_cache_dir() or default)
+        rows.append({"name": name, "value": value or default, "source": source, "meaning": meaning})
+    return rows
 
 
 def keep_sources() -> bool:

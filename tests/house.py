@@ -17,11 +17,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("ir",),
     ("frontend", "passes"),
     ("codegen", "cache"),
-    ("stamp", "doctor"),
+    ("stamp",),
     ("driver", "watch"),
     ("dispatch", "check"),
     ("export",),
     ("kernel",),
+    ("doctor", "inspection"),
     ("__main__",),
     ("__init__",),
 )

@@ -158,11 +158,21 @@ def find_compiler() -> Compiler:
     return _find_compiler(config.compiler(), os.pathsep.join(os.get_exec_path()))
 
 
+#: Commands that are tried, in this order, where CXX is not set.
+COMPILERS = ("g++", "c++", "clang++")
+
+_REMEDY = (
+    "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; Alpine: apk add "
+    "g++ musl-dev; conda: conda install gxx) or set CXX. A library that `kernel.export` wrote "
+    "needs no compiler"
+)
+
+
 @functools.cache
 def _find_compiler(asked: str | None, path: str) -> Compiler:
     import shlex
 
-    candidates = (asked,) if asked else ("g++", "c++", "clang++")
+    candidates = (asked,) if asked else COMPILERS
     for candidate in candidates:
         words = shlex.split(candidate)
         found = _which(words[0], path) if words else None
@@ -172,10 +182,12 @@ def _find_compiler(asked: str | None, path: str) -> Compiler:
             identity = f"{' '.join(words[1:])} {real} {stat.st_size} {stat.st_mtime_ns}".strip()
             return Compiler((found, *words[1:]), identity)
     if asked:
-        raise BuildError(f"no C++ compiler: CXX is {asked!r}, which is not on PATH ({path})")
+        raise BuildError(
+            f"no C++ compiler: CXX is {asked!r}, which is not on PATH ({path}). {_REMEDY}"
+        )
     raise BuildError(
         f"no C++ compiler: CXX is not set, and none of {', '.join(candidates)} is on PATH "
-        f"({path}); install one (e.g. the package g++) or set CXX"
+        f"({path}). {_REMEDY}"
     )
 
 

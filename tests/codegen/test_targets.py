@@ -112,8 +112,10 @@ def test_no_compiler_is_an_error_that_lists_what_was_tried(path, monkeypatch, tm
     with pytest.raises(BuildError) as error:
         targets.find_compiler()
     assert str(error.value) == (
-        f"no C++ compiler: CXX is not set, and none of g++, c++, clang++ is on PATH ({tmp_path}); "
-        "install one (e.g. the package g++) or set CXX"
+        f"no C++ compiler: CXX is not set, and none of g++, c++, clang++ is on PATH ({tmp_path}). "
+        "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; Alpine: "
+        "apk add g++ musl-dev; conda: conda install gxx) or set CXX. "
+        "A library that `kernel.export` wrote needs no compiler"
     )
     monkeypatch.setenv("CXX", "icpx")
     with pytest.raises(BuildError) as error:
