@@ -196,3 +196,31 @@ def test_what_cannot_be_exported_is_told_before_anything_is_compiled(call, messa
         call(tmp_path / "x.so")
     assert str(caught.value) == message
     assert list(tmp_path.iterdir()) == []
+
+
+(ν,) = kdsl.dims("ν")
+
+
+@kdsl.kernel
+def scaled(ü: f32[N, ν], größe: f32, ö: Out[f32[N, ν]], *, schön: Static[bool] = True):
+    """Öl"""
+    for ñ in kdsl.parallel(N):
+        é = ü[ñ] * größe
+        if schön:
+            é = é + ν
+        ö[ñ] = é
+
+
+def test_parameters_with_other_letters_than_ascii_are_compiled_and_named(tmp_path):
+    scaled.export(tmp_path / "scaled.so", statics={"schön": [True]})
+    module = kdsl.load_module(tmp_path / "scaled.so")
+    x = np.ones((2, 3), np.float32)
+    assert module.scaled(x, größe=2.0).tolist() == [[5.0] * 3] * 2
+    assert module.scaled.__doc__ == "Öl"
+    text = "scaled(ü: f32[N, ν], größe: f32, ö: Out[f32[N, ν]], *, schön: bool = True): argument "
+    with pytest.raises(TypeError) as caught:
+        module.scaled(x, None)
+    assert str(caught.value) == text + "1 `größe`: expected f32, got None"
+    with pytest.raises(ValueError) as caught:
+        module.scaled(x, 1.0, x[:1].copy())
+    assert str(caught.value) == text + "2 `ö`: expected f32[N=2, ν=3], got f32[1, 3]"

@@ -89,9 +89,10 @@ class Context:
                 return value
             case TensorRef(type=type_):
                 colons = ", ".join([":"] * max(type_.ndim, 1)) if type_.ndim else "()"
+                elements = f"`{operand.text}[{colons}]` is its elements"
                 raise self.type_error(
                     "a tensor is used without an index", operand.span, describe(value),
-                    f"`{operand.text}[{colons}]` is its elements",
+                    elements if self.builder.in_phase else self.loop_help(operand.text, type_),
                 )  # fmt: skip
             case TileRef():
                 raise self.type_error(
@@ -104,6 +105,11 @@ class Context:
         if number is not None:
             return number
         raise self.type_error("this is no number", operand.span, describe(value))
+
+    def loop_help(self, name: str, type_: TensorType) -> str:
+        """How a tensor is read that host code cannot read."""
+        size, place = (type_.shape[0], "i") if type_.ndim else (1, "()")
+        return f"read it in a loop: `for i in kdsl.parallel({size}): ... {name}[{place}]`"
 
     def undefined(self, name: str, what: Undefined, span: Span) -> KernelTypeError:
         return self.type_error(
@@ -131,12 +137,15 @@ class Context:
         return self.builder.let(Const(text), target, span=span, weak=weak)
 
     def check_literal(self, number: bool | int | float, dtype: DType, span: Span) -> None:
-        """Raises KernelTypeError for an integer that the dtype does not have."""
+        """Raises KernelTypeError for a number that the dtype does not have."""
         try:
             promote.check_literal(number, dtype)
         except PromotionError as err:
             raise self.type_error(
-                "an integer does not fit", span, str(err), "convert the other side first: .astype"
+                f"{'a float' if isinstance(number, float) else 'an integer'} does not fit",
+                span,
+                str(err),
+                "convert the other side first: .astype",
             ) from err
 
     def cast(self, val: Val, dtype: DType, span: Span) -> Val:

@@ -85,7 +85,7 @@ def parallel(
         )  # fmt: skip
     if node.orelse:
         raise ctx.syntax_error(
-            "a kernel cannot use `else` of a loop", frame.source.span(node.orelse[0]),
+            "a kernel cannot use `else` of a loop", frame.source.else_span(node),
             "put the statements after the loop",
         )  # fmt: skip
     _check_no_break(ctx, frame, node.body)
@@ -161,6 +161,10 @@ def _each_tile(ctx: Context, name: str, called: Arguments, where: Span) -> tuple
 
 def _targets(ctx: Context, frame: Frame, node: ast.For) -> list[tuple[str, Span]]:
     nodes = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+    if isinstance(node.target, ast.Tuple) and len(nodes) == 1:
+        raise ctx.syntax_error(
+            "one loop variable stands without a comma", frame.source.span(node.target)
+        )
     found = []
     for target in nodes:
         span = frame.source.span(target)

@@ -36,7 +36,7 @@ def load(ctx: Context, tensor: TensorRef, items: Sequence[Operand], span: Span) 
     if not ctx.builder.in_phase:
         raise ctx.syntax_error(
             "a tensor is read outside kdsl.parallel", span,
-            "host code computes with dims and scalar parameters only",
+            ctx.loop_help(tensor.name, tensor.type),
         )  # fmt: skip
     place = _place(ctx, tensor, items, span, None)
     shape = tuple(place.shape)

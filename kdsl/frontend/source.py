@@ -32,6 +32,9 @@ class FunctionSource:
     def span(self, node: ast.AST) -> Span:
         return self.text.span(node)
 
+    def else_span(self, loop: ast.For) -> Span:
+        return self.text.else_span(loop)
+
     @cached_property
     def outside(self) -> tuple[tuple[str, ...], ...]:
         """Names and attribute paths taken from outside."""
@@ -181,6 +184,17 @@ def capture(
         raise KernelSyntaxError(
             "a kernel is a plain function, without yield or async", text.span(node)
         )
+    if not node.name.isascii():
+        raise KernelSyntaxError(
+            f"the name of a kernel has ASCII letters only, got `{node.name}`", text.span(node),
+            help="it names a symbol of the compiled library; parameters are free",
+        )  # fmt: skip
+    first = next(iter((*node.args.posonlyargs, *node.args.args)), None)
+    if first is not None and first.arg in ("self", "cls") and first.annotation is None:
+        raise KernelSyntaxError(
+            "a kernel is no method", text.span(first),
+            help=f"write a function, or a @staticmethod without `{first.arg}`",
+        )  # fmt: skip
     annotations = _annotations(fn, node, text, scope)
     defaults = {
         p.name: p.default

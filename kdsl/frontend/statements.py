@@ -286,7 +286,7 @@ def _needs_phase(ctx: Context, span: Span) -> None:
 def _no_else(ctx: Context, frame: Frame, node: ast.For) -> None:
     if node.orelse:
         raise ctx.syntax_error(
-            "a kernel cannot use `else` of a loop", frame.source.span(node.orelse[0]),
+            "a kernel cannot use `else` of a loop", frame.source.else_span(node),
             "put the statements after the loop",
         )  # fmt: skip
 

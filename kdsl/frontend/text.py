@@ -50,6 +50,19 @@ class SourceText:
             end = self._column(line, getattr(node, "end_col_offset", 0))
         return Span(self.file, self.first_line + line - 1, start, end, text)
 
+    def else_span(self, loop: ast.For | ast.While) -> Span:
+        """Where the `else` of a loop stands."""
+        first = loop.orelse[0]
+        for line in range(first.lineno, loop.body[-1].end_lineno or 0, -1):
+            text = self.lines[line - 1]
+            if line == first.lineno:
+                text = text[: self._column(line, first.col_offset)]
+            if text.strip().startswith("else"):
+                column = text.index("else")
+                return Span(self.file, self.first_line + line - 1, column, column + 4,
+                            self.lines[line - 1])  # fmt: skip
+        return self.span(first)
+
     def segment(self, node: ast.AST) -> str:
         """The text of an expression, on one line."""
         span = self.span(node)
@@ -89,6 +102,10 @@ def read(fn: FunctionType, source: str | None = None) -> tuple[SourceText, ast.F
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             _check_same(fn, node)
             return text, node
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == code.co_name:
+            raise KernelSyntaxError(
+                "a kernel is a plain function, without yield or async", text.span(node)
+            )
     raise _unreadable(fn, f"line {first} of {shown} does not begin a `def {code.co_name}`")
 
 

@@ -410,7 +410,7 @@ class _Checker:
 
 
 def _is_name(name: str) -> bool:
-    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _names(axes: set[str]) -> str:

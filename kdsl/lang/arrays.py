@@ -36,7 +36,8 @@ def kdsl_dtype(dtype: np.dtype[Any]) -> DType | None:
 
 def as_array(number: object, dtype: DType) -> Array:
     """A Python number as a 0-d array."""
-    return np.asarray(number).astype(numpy_dtype(dtype))
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(numpy_dtype(dtype))
 
 
 def cast(array: Array, dtype: DType) -> Array:

@@ -7,6 +7,7 @@ they meet, and stay weak among themselves.
 
 from __future__ import annotations
 
+from math import inf, nextafter
 from typing import NamedTuple
 
 from kdsl.dtypes import DType, boolean, f32, f64, i32, i64, u32
@@ -187,14 +188,27 @@ def highest(dtype: DType) -> str:
     return "True" if dtype is boolean else str(int_range(dtype)[1])
 
 
+#: The largest double that rounds to a finite number; of f64 each finite one does.
+_LARGEST = {
+    "f32": nextafter(2.0**128 - 2.0**103, 0),
+    "bf16": nextafter(2.0**128 - 2.0**119, 0),
+    "f16": nextafter(65520, 0),
+    "f8e5m2": nextafter(61440, 0),
+    "f8e4m3": 464.0,
+}
+
+
 def check_literal(number: bool | int | float, dtype: DType) -> None:
     """A Python number must be one of the dtype it becomes.
 
     Raises:
-        PromotionError: an integer outside the range of an integer dtype, or beyond all floats.
+        PromotionError: an integer outside the range of an integer dtype, or a number that is
+            finite and beyond the floats of a float dtype.
     """
     if dtype.is_float and isinstance(number, int) and abs(number) >= 2**1024:
         raise PromotionError(f"an integer of {number.bit_length()} bits is no {dtype}")
+    if dtype.is_float and abs(number) != inf and abs(number) > _LARGEST.get(dtype.name, inf):
+        raise PromotionError(f"{number} does not fit {dtype}")
     if dtype.is_int and isinstance(number, int):
         low, high = int_range(dtype)
         if not low <= number <= high:

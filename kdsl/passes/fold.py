@@ -157,7 +157,8 @@ class _Folder:
         if not isinstance(op, ir.Const):
             return None
         dtype = self.types[name].dtype
-        number: Number = np.array(literal(op.text, dtype), numpy_dtype(dtype)).item()
+        with np.errstate(all="ignore"):
+            number: Number = np.array(literal(op.text, dtype), numpy_dtype(dtype)).item()
         return number
 
     def root(self, name: str) -> str:

@@ -12,8 +12,10 @@ from kdsl import lang as kdsl
 from kdsl.errors import KernelSyntaxError, KernelTypeError
 from kdsl.frontend import capture, lower
 from kdsl.frontend.reference import reference
+from kdsl.ir.parser import parse
 from kdsl.ir.printer import show
-from kdsl.lang import Out, f32
+from kdsl.ir.verify import verify
+from kdsl.lang import Out, Static, f32
 from tests.frontend.refusal import NAMES, body, define
 
 N = kdsl.dims("N")[0]
@@ -279,6 +281,29 @@ def test_capture_is_of_plain_functions():
     k = define(text)
     with pytest.raises(KernelSyntaxError, match="without yield or async"):
         capture(k, source=text)
+    text = "@kdsl.inline\nasync def k(x: f32[N], o: Out[f32[N]]):\n    pass\n"
+    with pytest.raises(KernelSyntaxError, match="without yield or async") as caught:
+        capture(define(text), source=text)
+    assert caught.value.span.line == 2
+
+
+def test_names_may_have_any_letters_but_that_of_the_kernel():
+    (ν,) = kdsl.dims("ν")
+
+    def k(ü: f32[N, ν], größe: f32, ö: Out[f32[N, ν]], *, schön: Static[bool] = True):
+        for ñ in kdsl.parallel(N):
+            ö[ñ] = ü[ñ] * größe + ν
+
+    func = lower(capture(k), {}, {})
+    verify(func)
+    assert parse(show(func)) == func
+    assert reference(capture(k), [np.ones((2, 3), np.float32), 2.0], {}).tolist() == [[5.0] * 3] * 2
+
+    def grün(x: f32[N], o: Out[f32[N]]):
+        pass
+
+    with pytest.raises(KernelSyntaxError, match="has ASCII letters only, got `grün`"):
+        capture(grün)
 
 
 def test_tile_sizes_are_given_by_loop_variable():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from kdsl.dtypes import (
     DTYPES, bf16, boolean, f8e4m3, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64,
 )  # fmt: skip
 from kdsl.lang import promote
+from kdsl.lang.arrays import numpy_dtype
 from kdsl.lang.promote import WEAK_FLOAT, WEAK_INT, Operand, PromotionError
 
 #: What `a + b` gives; rows and columns in the order of ORDER, - where there is none.
@@ -124,6 +126,25 @@ def test_dot_takes_one_dtype_and_accumulates_wider():
             promote.dot(a, b)
 
 
+@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.is_float])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_float_literals_must_not_round_to_infinity(dtype):
+    kind = numpy_dtype(dtype)
+    numbers = [m * 2.0**e for e in range(-5, 1024) for m in (1, 1.5, 1.75, 1.8125, 1.984375)]
+    numbers += [65519.99, 65520.0, 464.0, 464.1, 61439.0, 2.0**128 - 2.0**103, 1.7e308]
+    numbers += [np.nextafter(2.0**128 - 2.0**103, 0).item(), 0.0]
+    for number in numbers:
+        fits = bool(np.isfinite(np.array(number).astype(kind).astype(np.float64)))
+        for signed in (number, -number):
+            if fits:
+                promote.check_literal(signed, dtype)
+            else:
+                with pytest.raises(PromotionError, match=f" does not fit {dtype}"):
+                    promote.check_literal(signed, dtype)
+    for allowed in (float("inf"), float("-inf"), float("nan")):
+        promote.check_literal(allowed, dtype)
+
+
 @pytest.mark.parametrize(("dtype", "low", "high"), [(i8, -128, 127), (u16, 0, 65535)])
 def test_integer_literals_must_fit(dtype, low, high):
     promote.check_literal(low, dtype)
@@ -135,5 +156,7 @@ def test_integer_literals_must_fit(dtype, low, high):
             f"{number} is not a value of {dtype}, which holds {low} to {high}"
         )
     promote.check_literal(10**30, f32)
+    with pytest.raises(PromotionError, match="an integer of 1025 bits is no f64"):
+        promote.check_literal(2**1024, f64)
     assert promote.int_range(u64)[1] == 2**64 - 1
     assert promote.int_range(u32)[0] == 0

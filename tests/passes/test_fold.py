@@ -189,3 +189,12 @@ def test_a_wide_dtype_holds_a_narrow_one(pair):
 )
 def test_a_dtype_does_not_hold_one_with_more_digits_or_range(pair):
     assert not holds(*(DTYPES[name] for name in pair.split()))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", ["1e+300", "-1e+300", "inf", "nan"])
+def test_a_number_beyond_a_dtype_is_folded_without_a_warning(number):
+    body = (
+        f"    t: f32 = {number}\n    u: f32 = add(t, one)\n    v: f32[n] = add(a, u)\n    o[n] = v"
+    )
+    assert "add(a, u)" in after(fold, HEAD + body)
