@@ -6,7 +6,6 @@ from kdsl import Out, bf16, f16, f32
 T = kdsl.dtypes("T", f16, bf16, f32)
 M, N = kdsl.dims("M N")
 
-
 PARTS = 16
 
 
@@ -16,15 +15,11 @@ def column_sum(x: T[M, N], o: Out[T[N]]):
     partial = kdsl.scratch(f32, PARTS, N)
     for p in kdsl.parallel(PARTS):
         total = kdsl.zeros(N)
-        for m in kdsl.tiles(M, start=M * p // PARTS, stop=M * (p + 1) // PARTS):
-            total += x[m].sum(axis=0)
+        for m in range(M * p // PARTS, M * (p + 1) // PARTS):
+            total += x[m]
         partial[p] = total
     for n in kdsl.parallel(kdsl.tiles(N)):
         o[n] = partial[:, n].sum(axis=0)
-
-
-# Few rows at a time: the sums stay near while whole rows stream by.
-column_sum.tune("cpu", tiles={"m": 8})
 
 
 if __name__ == "__main__":
