@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,13 @@ from pathlib import Path
 import ninja
 
 from kdsl import paths
-from kdsl.codegen import targets
+from kdsl.codegen import progress, targets
 from kdsl.codegen.render import render
 from kdsl.codegen.targets import Compiler, Variant
 from kdsl.errors import BuildError
+
+#: Seconds that an interrupted build has to end by itself.
+STOP = 5.0
 
 
 def build(
@@ -42,20 +46,49 @@ def build(
         for file, text in sources.items():
             (folder / file).write_text(text, encoding="utf-8")
         (folder / "build.ninja").write_text(ninja_text(sources, variants, compiler))
-        run = subprocess.run(
-            [ninja_path(), "-C", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        if run.returncode != 0:
+        name = next((Path(file).stem for file in sources if file.endswith(".cc")), out_path.stem)
+        status, output = _run([ninja_path(), "-C", str(folder)], name)
+        if status != 0:
             if log is not None:
                 log.parent.mkdir(parents=True, exist_ok=True)
-                log.write_text(run.stdout, encoding="utf-8")
-            raise BuildError(failure(out_path.name, run.stdout, sources, log))
+                log.write_text(output, encoding="utf-8")
+            raise BuildError(failure(out_path.name, output, sources, log))
         os.replace(folder / "module.so", out_path)
+
+
+def _run(command: Sequence[str], name: str) -> tuple[int, str]:
+    """Exit status and output of ninja, with a line on the terminal when it takes its time.
+
+    When the wait is interrupted ninja is told so and awaited: it stops its compilers, and then
+    nothing writes to the folder any more.
+    """
+    # In a group of its own: a Ctrl-C on the terminal reaches Python alone, which decides. Were
+    # both to get it, a build of another thread would fail for no reason.
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        process_group=0,
+    )
+    try:
+        with progress.line(f"kdsl: compiling {name}") as tick:
+            while True:
+                try:
+                    output, _ = process.communicate(timeout=progress.INTERVAL)
+                    return process.returncode, output
+                except subprocess.TimeoutExpired:
+                    tick()
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=STOP)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        raise
 
 
 def ninja_text(sources: Mapping[str, str], variants: Sequence[Variant], compiler: Compiler) -> str:

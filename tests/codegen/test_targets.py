@@ -108,18 +108,23 @@ def test_a_changed_compiler_has_another_identity(path, monkeypatch):
     assert targets.find_compiler().identity != before
 
 
+REMEDY = (
+    "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; Alpine: apk add "
+    "g++ musl-dev; conda: conda install gxx) or set CXX. A library that `kernel.export` wrote "
+    "needs no compiler"
+)
+
+
 def test_no_compiler_is_an_error_that_lists_what_was_tried(path, monkeypatch, tmp_path):
     with pytest.raises(BuildError) as error:
         targets.find_compiler()
     assert str(error.value) == (
         f"no C++ compiler: CXX is not set, and none of g++, c++, clang++ is on PATH ({tmp_path}). "
-        "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; Alpine: "
-        "apk add g++ musl-dev; conda: conda install gxx) or set CXX. "
-        "A library that `kernel.export` wrote needs no compiler"
+        + REMEDY
     )
     monkeypatch.setenv("CXX", "icpx")
     with pytest.raises(BuildError) as error:
         targets.find_compiler()
     assert str(error.value) == (
-        f"no C++ compiler: CXX is 'icpx', which is not on PATH ({tmp_path})"
+        f"no C++ compiler: CXX is 'icpx', which is not on PATH ({tmp_path}). " + REMEDY
     )
