@@ -32,6 +32,7 @@ from paged_attention import paged_attention
 from prefix_sum import prefix_sum, row_prefix_sum
 from rope import rope
 from scatter_add import scatter_add, scatter_add_in_order
+from score_mod import attention_alibi
 from sliding_window import sliding_window
 from splitk_matmul import splitk_matmul
 from topk import topk
@@ -229,6 +230,20 @@ def window_cases() -> Iterator[Case]:
         "sliding_window", f"{heads}x{length}x{dim}, {window}",
         lambda: sliding_window(q, k, v, dim**-0.5, window, o),
         {"torch": lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)},
+    )  # fmt: skip
+
+
+@case
+def alibi_cases() -> Iterator[Case]:
+    heads, length, dim = 8, 1024, 64
+    q, k, v = torch.randn(3, 1, heads, length, dim)
+    o, at, slopes = torch.empty_like(q), torch.arange(length), torch.rand(heads)
+    back = at - at[:, None]
+    bias = (slopes[:, None, None] * back).masked_fill(back > 0, -torch.inf)[None]
+    yield Case(
+        "attention_alibi", f"{heads}x{length}x{dim}",
+        lambda: attention_alibi(q, k, v, slopes, dim**-0.5, o),
+        {"torch": lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=bias)},
     )  # fmt: skip
 
 

@@ -20,10 +20,10 @@ Array = np.ndarray
 Problem = tuple[tuple[object, ...], dict[str, object], tuple[Array, ...]]
 Make = Callable[..., Problem]
 
-DTYPES = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16)}
+DTYPES = {"f64": np.dtype(np.float64), "f32": np.dtype(np.float32), "f16": np.dtype(np.float16)}
 DTYPES["bf16"] = np.dtype(ml_dtypes.bfloat16)
 #: Of the largest value of an output. The sums here have up to some thousand terms.
-TOLERANCE = {"f32": 4e-6, "f16": 2**-9, "bf16": 2**-6}
+TOLERANCE = {"f64": 1e-14, "f32": 4e-6, "f16": 2**-9, "bf16": 2**-6}
 
 CASES: list[tuple[Make, str, str, tuple[int, ...]]] = []
 
@@ -41,7 +41,8 @@ def kernel(name: str) -> kdsl.Kernel:
     """The kernel of an example, by its name."""
     files = {
         "layernorm_grad": "layernorm", "row_prefix_sum": "prefix_sum",
-        "scatter_add_in_order": "scatter_add",
+        "scatter_add_in_order": "scatter_add", "attention_alibi": "score_mod",
+        "attention_soft_cap": "score_mod", "attention_window": "score_mod",
     }  # fmt: skip
     return getattr(example(files.get(name, name)), name)
 
@@ -109,7 +110,7 @@ def column_sum(dtype: np.dtype, m: int, n: int) -> Problem:
     return (x,), {}, (x.astype(np.float64).sum(axis=0),)
 
 
-@problem("f32 bf16", (0, 1, 5), (7, 1, 0), (10, 3, 1), (33, 100, 17), (5, 20, 64))
+@problem("f64 f32 bf16", (0, 1, 5), (7, 1, 0), (10, 3, 1), (33, 100, 17), (5, 20, 64))
 def embedding(dtype: np.dtype, n: int, v: int, d: int) -> Problem:
     table, ids = normal(dtype, v, d), integers(v, n)
     return (table, ids), {}, (table.astype(np.float64)[ids],)
@@ -148,7 +149,7 @@ def int8_matmul(dtype: np.dtype, m: int, n: int, k: int) -> Problem:
     return (x, w, scale), {}, (x.astype(np.float64) @ weights,)
 
 
-@problem("f32 f16", (0, 4), (1, 3), (5, 8), (4, 33), (30, 200))
+@problem("f64 f32 f16", (0, 4), (1, 3), (5, 8), (4, 33), (30, 200))
 def topk(dtype: np.dtype, m: int, n: int) -> Problem:
     # Few values, so that ties abound; and some that count as nothing.
     x = integers(9, m, n).astype(np.float64)
@@ -189,6 +190,34 @@ def sliding_window(dtype: np.dtype, m: int, n: int, window: int) -> Problem:
     return (q, k, v, 0.2, window), {}, (p @ V / np.where(total > 0, total, 1),)
 
 
+LENGTHS = (1, 1), (5, 40), (70, 70), (100, 131)
+
+
+def scored(dtype: np.dtype, m: int, n: int, change: Callable[..., Array]) -> Problem:
+    """Attention with changed scores; every query sees one key at least."""
+    q, k, v = (normal(dtype, 1, 3, x, 24, seed=s) for s, x in enumerate((m, n, n)))
+    slopes = np.array([0.5, 0.1, 0], np.float32)
+    Q, K, V = wide(q, k, v)
+    ahead = np.arange(m)[:, None] - np.arange(n)
+    p = np.exp(change(Q @ K.swapaxes(-1, -2) * 0.2, ahead, slopes[:, None, None]))
+    return (q, k, v, slopes, 0.2), {}, (p @ V / p.sum(axis=-1, keepdims=True),)
+
+
+@problem("f32 bf16", *LENGTHS)
+def attention_alibi(dtype: np.dtype, m: int, n: int) -> Problem:
+    return scored(dtype, m, n, lambda s, d, w: np.where(d >= 0, s - w * d, -np.inf))
+
+
+@problem("f32", *LENGTHS)
+def attention_soft_cap(dtype: np.dtype, m: int, n: int) -> Problem:
+    return scored(dtype, m, n, lambda s, d, w: 20 * np.tanh(s / 20))
+
+
+@problem("f32", *LENGTHS)
+def attention_window(dtype: np.dtype, m: int, n: int) -> Problem:
+    return scored(dtype, m, n, lambda s, d, w: np.where((d >= 0) & (d < 64), s, -np.inf))
+
+
 @problem("f32 bf16", (0, 3, 5), (1, 1, 1), (100, 7, 33), (50, 60, 8), (40, 2, 600))
 def scatter_add(dtype: np.dtype, n: int, v: int, d: int) -> Problem:
     ids, x, table = integers(v, n), normal(dtype, n, d), normal(DTYPES["f32"], v, d)
@@ -202,13 +231,13 @@ def scatter_add_in_order(dtype: np.dtype, n: int, v: int, d: int) -> Problem:
     return scatter_add(dtype, n, v, d)
 
 
-@problem("f32 f16", *ROWS, (3, 4097))
+@problem("f64 f32 f16", *ROWS, (3, 4097))
 def row_prefix_sum(dtype: np.dtype, m: int, n: int) -> Problem:
     x = normal(dtype, m, n)
     return (x,), {}, (x.astype(np.float64).cumsum(axis=1),)
 
 
-@problem("f32", (0,), (1,), (4095,), (4096,), (4097,), (10_000,))
+@problem("f64 f32", (0,), (1,), (4095,), (4096,), (4097,), (10_000,))
 def prefix_sum(dtype: np.dtype, n: int) -> Problem:
     x = normal(dtype, n)
     return (x,), {}, (x.astype(np.float64).cumsum(),)
