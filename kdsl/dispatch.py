@@ -46,7 +46,7 @@ class Slots:
     def __init__(self, signature: Signature) -> None:
         self.parameters = signature.parameters
         self.index = {p.name: i for i, p in enumerate(signature.parameters)}
-        self.statics = tuple(p for p in signature.parameters if p.kind == "static")
+        self.statics = signature.selectors
         self.defaults = tuple((self.index[p.name], p.default) for p in self.statics)
         self.dtype_vars = signature.dtype_vars
         self.tensors = tuple(self._first_tensor(var.name) for var in signature.dtype_vars)
@@ -54,7 +54,7 @@ class Slots:
 
     def _first_tensor(self, var: str) -> int:
         for i, p in enumerate(self.parameters):
-            if isinstance(p.type, TensorType) and str(p.type.dtype) == var and p.kind != "out":
+            if isinstance(p.type, TensorType) and str(p.type.dtype) == var and _binds(p):
                 return i
         # Bound by a static of that name: `U: Static[dtype]`.
         return -1
@@ -87,20 +87,28 @@ class Slots:
             value = args[i] if i < len(args) else None
             return default if value is None else value
 
+        def given(args: Sequence[object], i: int, _: object) -> object:
+            return i < len(args) and args[i] is not None
+
         if len(tensors) == 1 and len(self.defaults) == 1:
             ((j, default),) = self.defaults
-            return lambda args, i=tensors[0]: (args[i].dtype, static(args, j, default))  # type: ignore
+            one = given if self.statics[0].optional else static
+            return lambda args, i=tensors[0]: (args[i].dtype, one(args, j, default))  # type: ignore
+        rows = [
+            (given if p.optional else static, *row)
+            for p, row in zip(self.statics, self.defaults, strict=True)
+        ]
         return lambda args: (
             *[args[i].dtype for i in tensors],  # type: ignore
-            *[static(args, i, default) for i, default in self.defaults],
+            *[read(args, i, default) for read, i, default in rows],
         )
 
     def choice(self, args: Sequence[object]) -> Specialisation:
         """The dtypes and statics of a call, checked. Raises Unbound."""
         statics: dict[str, object] = {}
         for p, (i, default) in zip(self.statics, self.defaults, strict=True):
-            value = args[i] if i < len(args) and args[i] is not None else default
-            statics[p.name] = _static(p, value)
+            given = i < len(args) and args[i] is not None
+            statics[p.name] = given if p.optional else _static(p, args[i] if given else default)
         dtypes = {}
         for var, i in zip(self.dtype_vars, self.tensors, strict=True):
             dtype = statics.pop(var.name, None) if i < 0 else self._dtype(args, i)
@@ -117,11 +125,16 @@ class Slots:
         for i, p in enumerate(self.parameters):
             if p.name == dim:
                 return i, -1
-            if isinstance(p.type, TensorType) and p.kind != "out":
+            if isinstance(p.type, TensorType) and _binds(p):
                 for axis, extent in enumerate(p.type.shape):
                     if isinstance(extent, Dim) and extent.name == dim:
                         return i, axis
         raise KeyError(dim)
+
+
+def _binds(p: Parameter) -> bool:
+    """Whether a tensor parameter binds the dims and the dtype variable in its type."""
+    return p.kind != "out" and not p.optional
 
 
 def _static(p: Parameter, value: object) -> object:

@@ -108,13 +108,14 @@ class Compiler:
         sizes: Mapping[str, int],
     ) -> Specialisation:
         """A specialisation with what is not given chosen: f32 where possible, defaults, False.
+        Of an optional tensor, `statics` say whether there is one.
 
         Raises:
             ValueError: a name that the signature does not have, or a choice it does not allow.
         """
         signature = self.source.signature
         variables = {var.name: var for var in signature.dtype_vars}
-        parameters = {p.name: p for p in signature.parameters if p.kind == "static"}
+        parameters = {p.name: p for p in signature.selectors}
         _known(self.source.name, "dtype variable", dtypes, variables)
         _known(self.source.name, "static", statics, parameters)
         chosen = {
@@ -129,11 +130,13 @@ class Compiler:
         for name, p in parameters.items():
             if p.type is DType:
                 continue
-            values[name] = statics.get(name, False if p.default is MISSING else p.default)
-            if p.default is MISSING and name not in statics and p.type is not bool:
+            flag = p.optional or p.type is bool
+            known = p.default is not MISSING and not p.optional
+            values[name] = statics.get(name, p.default if known else False)
+            if not known and name not in statics and not flag:
                 raise ValueError(f"{self.source.name}: give a value for the static `{name}`")
-            if p.type in (bool, int) and type(values[name]) is not p.type:
-                text = f"the static `{name}` is {'a bool' if p.type is bool else 'an int'}"
+            if (flag or p.type is int) and type(values[name]) is not (bool if flag else int):
+                text = f"the static `{name}` is {'a bool' if flag else 'an int'}"
                 raise ValueError(f"{self.source.name}: {text}, got {values[name]!r}")
         for name, size in sizes.items():
             if type(size) is not int or size < 0:
@@ -228,10 +231,11 @@ class Compiler:
         return {var.name: var.choices for var in self.source.signature.dtype_vars}
 
     def static_choices(self) -> dict[str, tuple[object, ...]]:
-        """The values an export compiles when none are listed: both of a bool, else the default."""
+        """The values an export compiles when none are listed: both of a bool, an optional tensor
+        given and left out, else the default."""
         choices: dict[str, tuple[object, ...]] = {}
-        for p in self.source.signature.of_kind("static"):
-            if p.type is bool:
+        for p in self.source.signature.selectors:
+            if p.optional or p.type is bool:
                 choices[p.name] = (False, True)
             elif p.default is not MISSING:
                 choices[p.name] = (p.default,)

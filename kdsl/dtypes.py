@@ -77,6 +77,21 @@ class TensorType:
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape)) or '()'}]"
 
+    def __or__(self, other: None) -> OrNone:
+        return OrNone(self) if other is None else NotImplemented
+
+    __ror__ = __or__
+
+
+@dataclass(frozen=True, slots=True)
+class OrNone:
+    """`f32[N] | None`: a tensor that a call may leave out."""
+
+    tensor: TensorType
+
+    def __str__(self) -> str:
+        return f"{self.tensor} | None"
+
 
 boolean = DType("bool", "bool", 8, 6, "bool_")
 i8 = DType("i8", "int", 8, 0, "int8")

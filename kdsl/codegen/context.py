@@ -153,7 +153,7 @@ class TypeVariable:
 
 @dataclass(frozen=True, slots=True)
 class TensorRead:
-    """`kdsl::Input var(call, index, "name", dtype, shape...);`"""
+    """`kdsl::Input var(call, index, "name", dtype, shape...);`; `role` is the class."""
 
     role: str
     var: str

@@ -125,7 +125,7 @@ class _Host:
         funcs = (s.func for s in self.unit.specialisations)
         replaces = replaceable(funcs, p.name) if p.kind == "out" else ()
         return TensorRead(
-            _ROLES[p.kind],
+            "OptionalInput" if p.optional else _ROLES[p.kind],
             self.vars[p.name],
             index,
             p.name,
@@ -176,11 +176,16 @@ class _Host:
                 yield f"{self.types[name]} == {dtype_constant(dtype)}"
         for name, value in s.statics:
             if isinstance(value, bool):
-                yield self.vars[name] if value else f"!{self.vars[name]}"
+                yield self._selector(name) if value else f"!{self._selector(name)}"
             elif not isinstance(value, DType):
                 yield f"{self.vars[name]} == {value}"
         for name, size in s.func.fixed if sizes else ():
             yield f"{self.dims[name]} == {size}"
+
+    def _selector(self, name: str) -> str:
+        """C++ of a static, or of whether an optional tensor is there."""
+        var = self.vars[name]
+        return f"{var}.given()" if self.signature[name].optional else var
 
     def _variable(self, name: str) -> DTypeVar:
         return next(v for v in self.signature.dtype_vars if v.name == name)
@@ -194,7 +199,7 @@ class _Host:
         for name in dict.fromkeys(
             n for s in some for n, v in s.statics if not isinstance(v, DType)
         ):
-            yield f'kdsl::named("{name}", {self.vars[name]})'
+            yield f'kdsl::named("{name}", {self._selector(name)})'
         for name in dict.fromkeys(n for s in some for n, _ in s.func.fixed):
             yield self.dims[name]
 

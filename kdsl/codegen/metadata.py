@@ -91,7 +91,8 @@ def _type(p: Parameter) -> dict[str, Json]:
     else:
         name = scalar_type(p)
         of = {"type": "bool" if name == "bool" else "int" if _is_integer(p) else "float"}
-    return _optional(of) if p.kind == "out" or p.default is not MISSING else of
+    may_be_none = p.kind == "out" or p.optional or p.default is not MISSING
+    return _optional(of) if may_be_none else of
 
 
 def _optional(of: Mapping[str, Json]) -> dict[str, Json]:
@@ -119,6 +120,8 @@ def _parameter(p: Parameter) -> dict[str, Json]:
     if isinstance(p.type, TensorType):
         row |= {"type": "tensor", "dtype": str(p.type.dtype)}
         row["shape"] = [e if isinstance(e, int) else str(e) for e in p.type.shape]
+        if p.optional:
+            row["optional"] = True
     else:
         row |= {"type": "scalar", "dtype": scalar_type(p)}
     if p.default is not MISSING:
@@ -129,7 +132,7 @@ def _parameter(p: Parameter) -> dict[str, Json]:
 
 
 def _value(value: object) -> Json:
-    if isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         # JSON has no infinity; Python reads and writes this spelling of it.

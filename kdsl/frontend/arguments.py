@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kdsl.dims import Dim, Extent, dim_names, evaluate
-from kdsl.dtypes import DType, DTypeVar, TensorType
+from kdsl.dtypes import DTYPES, DType, DTypeVar, TensorType, f32, f64
 from kdsl.frontend.signature import MISSING, Parameter, Signature
-from kdsl.lang.promote import int_range
+from kdsl.lang.promote import PromotionError, check_literal, int_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def check(signature: Signature, values: Mapping[str, object], facts: Mapping[str
             _static(signature, p, value, bound)
         elif not p.is_tensor:
             _scalar(signature, p, value, bound)
-        elif p.kind != "out":
+        elif p.kind != "out" and not (p.optional and value is None):
             _tensor(signature, p, value, facts.get(p.name), bound)
     for p in signature:
         if p.is_tensor:
@@ -134,12 +134,29 @@ def _wrong(signature: Signature, p: Parameter, expected: str, got: str) -> str:
 
 
 def shown(value: object) -> str:
-    """An argument that is no tensor, for a message."""
+    """An argument that is not what a parameter wants, for a message."""
     if value is None:
         return "None"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"int of {value.bit_length()} bits"
     if isinstance(value, (bool, int, float)):
         return f"{type(value).__name__} {value}"
-    return type(value).__name__
+    facts = _array_facts(value)
+    return type(value).__name__ if facts is None else str(facts)
+
+
+#: Integers with more bits are named by their size.
+_MOST_BITS = 128
+_DTYPES = {d.numpy: d for d in DTYPES.values()}
+
+
+def _array_facts(value: object) -> Facts | None:
+    """Of an array of any framework; None for everything else."""
+    shape, name = getattr(value, "shape", None), str(getattr(value, "dtype", ""))
+    if not isinstance(shape, tuple) or not name or isinstance(value, type):
+        return None
+    name = name.rpartition(".")[2]
+    return Facts(_DTYPES.get(name, name), shape)
 
 
 def expected_type(type_: TensorType, bound: Bound) -> str:
@@ -181,15 +198,24 @@ def _tensor(
     if len(facts.shape) != type_.ndim:
         raise TypeError(_wrong(signature, p, expected, str(facts)))
     new: dict[str, int] = {}
-    for extent, size in zip(type_.shape, facts.shape, strict=True):
-        if isinstance(extent, int) and extent != size:
-            raise ValueError(_wrong(signature, p, expected, str(facts)))
+    # From the last axis on, as the compiled module does: the first that is wrong is told.
+    for extent, size in reversed(tuple(zip(type_.shape, facts.shape, strict=True))):
+        known: int | None = extent if isinstance(extent, int) else None
         if isinstance(extent, Dim):
             known = bound.sizes.get(extent.name, new.get(extent.name))
-            if known is not None and known != size:
-                raise ValueError(_wrong(signature, p, expected, str(facts)))
-            new[extent.name] = size
+            new.setdefault(extent.name, size)
+        if known is not None and known != size:
+            own = {n: s for n, s in _repeated(type_, facts).items() if n in new}
+            shown_sizes = replace(bound, sizes=own | bound.sizes)
+            raise ValueError(_wrong(signature, p, expected_type(type_, shown_sizes), str(facts)))
     bound.sizes.update(new)
+
+
+def _repeated(type_: TensorType, facts: Facts) -> dict[str, int]:
+    """Dims that two axes of a tensor have, each with the size of the first: it says what differs
+    where no other argument has bound them."""
+    names = [e.name if isinstance(e, Dim) else "" for e in type_.shape]
+    return {n: facts.shape[names.index(n)] for n in names if n and names.count(n) > 1}
 
 
 def _dtype_fits(wanted: DType | DTypeVar, got: DType | str, bound: Bound) -> bool:
@@ -252,7 +278,21 @@ def _number(signature: Signature, p: Parameter, value: object, dtype: DType) -> 
         fits = (int, float)
     is_flag = isinstance(value, bool)
     if not isinstance(value, fits) or (is_flag and dtype.kind != "bool"):
+        facts = _array_facts(value)
+        if facts is not None and not facts.shape:
+            raise TypeError(
+                _wrong(
+                    signature, p, f"a number ({dtype})",
+                    f"the tensor {facts}; pass {p.name}.item()",
+                )
+            )  # fmt: skip
         raise TypeError(_wrong(signature, p, dtype.name, shown(value)))
+    if dtype.is_float:
+        try:
+            check_literal(value, f64 if dtype is f64 else f32)  # type: ignore[arg-type]
+        except PromotionError:
+            got = f"{shown(value)}, which is out of range"
+            raise ValueError(_wrong(signature, p, dtype.name, got)) from None
     if dtype.is_int:
         assert isinstance(value, int)
         low, high = int_range(dtype)

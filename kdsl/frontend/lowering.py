@@ -34,7 +34,8 @@ def lower(kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping[st
 
     Args:
         dtypes: a dtype for each dtype variable of the signature, by name.
-        statics: a value for each static parameter; those with a default may be left out.
+        statics: a value for each static parameter; those with a default may be left out. For
+            an optional tensor whether there is one: False when left out.
 
     Raises:
         KernelSyntaxError, KernelTypeError: what the kernel gets wrong, with its place.
@@ -66,8 +67,12 @@ def _choices(kernel: KernelSource, dtypes: Mapping[str, DType], statics: Mapping
     dict[str, object]
 ):  # fmt: skip
     chosen = given(kernel)
-    for p in kernel.signature.of_kind("static"):
+    for p in kernel.signature.selectors:
         value = statics.get(p.name, p.default)
+        if p.optional:
+            if not statics.get(p.name, False):
+                chosen[p.name] = None
+            continue
         if value is MISSING:
             value = dtypes.get(p.name, MISSING)
         if value is MISSING:
@@ -81,7 +86,7 @@ def _lower(
 ) -> Func:
     signature = kernel.signature
     ctx = Context(kernel, Builder((), signature.dims), dtypes, statics)
-    params = tuple(_param(ctx, p) for p in signature if p.kind != "static")
+    params = tuple(_param(ctx, p) for p in signature if p.name not in statics)
     builder = ctx.builder = Builder(params, signature.dims)
     ctx.call = lambda function, arguments, name: _call(ctx, function, arguments, name)
     ctx.parameters = _parameter_values(ctx)
@@ -113,9 +118,11 @@ def specialisation_name(
     """`attention_f32_causal`: dtypes in order, names of true flags, numbers with their name."""
     parts = [kernel.name]
     parts += [dtypes[v.name].name for v in kernel.signature.dtype_vars]
-    for p in kernel.signature.of_kind("static"):
+    for p in kernel.signature.selectors:
         value = statics.get(p.name, p.default)
-        if isinstance(value, bool):
+        if p.optional:
+            parts += [] if p.name in statics else [p.name]
+        elif isinstance(value, bool):
             parts += [p.name] if value else []
         elif isinstance(value, int):
             parts.append(f"{p.name}{value}" if value >= 0 else f"{p.name}m{-value}")

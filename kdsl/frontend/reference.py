@@ -16,6 +16,7 @@ from kdsl.frontend.arguments import Bound, Facts, bind, check, expected_type, ou
 from kdsl.frontend.binding import given, with_parameters
 from kdsl.frontend.signature import Parameter
 from kdsl.frontend.source import KernelSource
+from kdsl.frontend.targets import check_targets
 from kdsl.lang.arrays import as_array, kdsl_dtype
 from kdsl.lang.context import DEFAULT_TILE, Run, running
 from kdsl.lang.run import RequirementError, Tensor, unwritten
@@ -40,10 +41,13 @@ def reference(
 
     Raises:
         TypeError, ValueError, IndexError: as the compiled kernel, with the same text.
+        KernelTypeError, KernelSyntaxError: loop variables that do not fit their ranges.
         kdsl.lang.run.Race: two iterations of a parallel loop that depend on each other.
     """
     signature, statics = source.signature, given(source)
+    check_targets(source)
     values = bind(signature, args, kwargs)
+    values.update((n, v.item()) for n, v in values.items() if isinstance(v, np.generic))
     facts = {p.name: _facts(values[p.name]) for p in signature if p.is_tensor}
     bound = check(signature, values, {n: f for n, f in facts.items() if f is not None})
     _check_writable(source, bound)
@@ -100,6 +104,8 @@ def _argument(p: Parameter, bound: Bound) -> Any:
             return value
         assert isinstance(value, (bool, int, float))
         return Value(as_array(value, dtype), dtype)
+    if value is None and p.optional:
+        return None
     dtype, shape = output_type(p, bound)
     if value is None:
         # a negative size is reported after the run, whose `require` may say it better

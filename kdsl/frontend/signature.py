@@ -11,7 +11,7 @@ from types import FunctionType, NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin
 
 from kdsl.dims import Dim, DimExpr, Extent, dim_names
-from kdsl.dtypes import DType, DTypeVar, TensorType
+from kdsl.dtypes import DType, DTypeVar, OrNone, TensorType
 from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend.extents import with_sizes
 from kdsl.frontend.text import SourceText
@@ -26,13 +26,15 @@ ParameterKind = Literal["in", "out", "inout", "scalar", "static"]
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter. `type` is a `TensorType` for tensors, a dtype or variable for scalars, and
-    `bool`, `int`, `DType` or `FunctionType` for statics. `default` is `MISSING` where none is."""
+    `bool`, `int`, `DType` or `FunctionType` for statics. `default` is `MISSING` where none is.
+    `optional` are inputs that may be None: whether they are is known at compile time."""
 
     name: str
     kind: ParameterKind
     type: TensorType | DType | DTypeVar | type
     default: object = MISSING
     keyword_only: bool = False
+    optional: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -50,6 +52,7 @@ class Parameter:
         shown = {"DType": "dtype"}.get(shown, shown)
         if self.kind in ("out", "inout"):
             shown = f"{'Out' if self.kind == 'out' else 'InOut'}[{shown}]"
+        shown += " | None" if self.optional else ""
         default = "" if self.default is MISSING else f" = {self.default!r}"
         return f"{self.name}: {shown}{default}"
 
@@ -109,6 +112,12 @@ class Signature:
             fixed=(*self.fixed, *statics),
         )
 
+    @property
+    def selectors(self) -> tuple[Parameter, ...]:
+        """What chooses a specialisation beside dtypes: statics by their value, optional tensors by
+        whether there is one."""
+        return tuple(p for p in self.parameters if p.kind == "static" or p.optional)
+
     def of_kind(self, *kinds: ParameterKind) -> tuple[Parameter, ...]:
         return tuple(p for p in self.parameters if p.kind in kinds)
 
@@ -161,9 +170,12 @@ def _parameter(
     name: str, annotation: object, default: object, keyword_only: bool, span: Span
 ) -> Parameter:
     kind: ParameterKind
+    optional = isinstance(annotation, OrNone)
     match annotation:
-        case TensorType():
-            kind, of = "in", annotation
+        case TensorType() as of:
+            kind = "in"
+        case OrNone(tensor=of):
+            kind = "in"
         case DType() | DTypeVar():
             kind, of = "scalar", annotation  # type: ignore[assignment]
         case Marked(kind="static", type=t) if t in (bool, int, DType) or isinstance(t, DTypeVar):
@@ -176,17 +188,18 @@ def _parameter(
             raise _bad_annotation(name, annotation, span)
     if isinstance(of, TensorType):
         _check_shape(of, span)
-        if default is not MISSING:
+        if default is not MISSING and not (optional and default is None):
             raise KernelSyntaxError(
                 f"tensor parameter `{name}` cannot have a default", span,
-                help="leave the default out; an omitted Out is allocated by the call",
+                help="leave the default out; an omitted Out is allocated by the call, an input "
+                f"that may be left out is `{name}: {of} | None = None`",
             )  # fmt: skip
-    if default is not MISSING and not _default_fits(of, default):
+    elif default is not MISSING and not _default_fits(of, default):
         raise KernelTypeError(
             f"the default of `{name}` does not have its type", span,
             label=f"the default is {default!r}",
         )  # fmt: skip
-    return Parameter(name, kind, of, default, keyword_only)
+    return Parameter(name, kind, of, default, keyword_only, optional)
 
 
 def _is_function(annotation: object) -> bool:
@@ -286,7 +299,7 @@ def _role(p: Parameter) -> str:
 def _bind_dims(parameters: list[Parameter], spans: Mapping[str, Span]) -> tuple[str, ...]:
     bound: dict[str, None] = {}
     for p in parameters:
-        if p.is_tensor and p.kind != "out":
+        if p.is_tensor and p.kind != "out" and not p.optional:
             bound.update((e.name, None) for e in p.tensor.shape if isinstance(e, Dim))
         elif _is_integer(p):
             used = {n for q in parameters if q.is_tensor for n in _dims_of(q.tensor.shape)}
@@ -329,7 +342,7 @@ def _bind_dtypes(parameters: list[Parameter], spans: Mapping[str, Span]) -> tupl
                 label=f"{_choices(var)} here, {_choices(found[var.name])} before",
             )  # fmt: skip
         first.setdefault(var.name, p.name)
-        if p.is_tensor and p.kind != "out":
+        if p.is_tensor and p.kind != "out" and not p.optional:
             bound.add(var.name)
     for name in found:
         if name not in bound:

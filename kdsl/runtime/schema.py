@@ -114,7 +114,7 @@ def _inspected(param: dict[str, Any]) -> inspect.Parameter:
 
 def annotation(param: dict[str, Any]) -> str:
     """A parameter's type as the signature shows it: `f32[B, N]`, `Out[T[N]]`, `bool`."""
-    text = type_text(param)
+    text = type_text(param) + (" | None" if param.get("optional") else "")
     return {"out": f"Out[{text}]", "inout": f"InOut[{text}]"}.get(param["kind"], text)
 
 

@@ -32,6 +32,7 @@ def both(fn, *args, tiles: Mapping[str, int] | None = None, **kwargs):
     }
     bound = check(source.signature, values, facts)
     statics = {p.name: values[p.name] for p in source.signature.of_kind("static")}
+    statics |= {p.name: values[p.name] is not None for p in source.signature if p.optional}
     func = lower(source, bound.dtypes, statics)
     verify(func)
     outs = []

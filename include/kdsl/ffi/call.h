@@ -53,6 +53,7 @@ class Call : public ArgReader {
     }
     if (given && omitted) return half_omitted(*omitted);
     for (View* view = views_; view; view = view->next_) {
+      if (view->role_ == View::kInput && !view->given_) continue;
       if (!view->given_ ? !make(*view) : rows_have_gaps(*view) && !close_gaps(*view)) return false;
     }
     return true;

@@ -20,6 +20,9 @@ class View {
   /// it writes that element, and never after.
   void may_replace(const View& input) { replaces_ |= uint64_t{1} << (input.index_ & 63); }
 
+  /// Whether the call has a tensor here.
+  bool given() const { return given_; }
+
   /// Hand address and strides (in elements) to a kernel's arguments.
   template <class Pointer, int N>
   KDSL_INLINE void pass(Pointer& data, i64 (&strides)[N]) const {
@@ -33,12 +36,13 @@ class View {
 
  protected:
   KDSL_NOINLINE View(ArgReader& args, int index, const char* name, Role role, ElementType type,
-                     const Extent* shape, int ndim)
+                     const Extent* shape, int ndim, bool optional = false)
       : args_(args),
         next_(args.views_),
         name_(name),
         index_(index),
         role_(role),
+        optional_(optional),
         type_(type),
         ndim_(ndim) {
     args.views_ = this;
@@ -126,8 +130,10 @@ class View {
   }
 
   KDSL_COLD void bind_omitted(const TVMFFIAny& arg) {
-    if (role_ != kOutput || arg.type_index != kTVMFFINone) return mismatch("TypeError");
+    const bool may_be_none = role_ == kOutput || optional_;
+    if (!may_be_none || arg.type_index != kTVMFFINone) return mismatch("TypeError");
     for (int i = 0; i < ndim_; ++i) {
+      strides_[i] = 0;
       sizes_[i] = extents_[i].dim ? extents_[i].dim->value : extents_[i].number;
     }
   }
@@ -216,6 +222,8 @@ class View {
   const char* name_;
   int index_;
   Role role_;
+  /// An input that may be None.
+  bool optional_;
   ElementType type_;
   int ndim_;
   bool given_ = false;
@@ -241,6 +249,15 @@ class Input : public View {
   Input(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
       : View(args, index, name, kInput, type, Shape<Extents...>{{shape...}}.extents,
              sizeof...(shape)) {}
+};
+
+/// A tensor that the kernel reads where the call has one.
+class OptionalInput : public View {
+ public:
+  template <class... Extents>
+  OptionalInput(ArgReader& args, int index, const char* name, ElementType type, Extents&&... shape)
+      : View(args, index, name, kInput, type, Shape<Extents...>{{shape...}}.extents,
+             sizeof...(shape), true) {}
 };
 
 /// A tensor that the kernel changes.
