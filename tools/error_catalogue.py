@@ -108,6 +108,8 @@ def entries() -> Iterator[Entry]:
     for file in sorted(REFUSED.glob("*.txt")):
         for case in file.read_text(encoding="utf-8").split("\n======\n"):
             entry = Entry(file.stem, case.partition("\n---\n")[2].rstrip("\n"))
+            if not entry.text:
+                continue  # a case whose message is not accepted yet; its own test says so
             key = entry.kind, kind_of(entry.help)
             if key not in seen:
                 seen.add(key)

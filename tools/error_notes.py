@@ -51,4 +51,9 @@ NOTES: dict[str, str] = {
         "fit any."
     ),
     "_ has no parameter _": "Leave it out.",
+    "this is not indexed": (
+        "Only tensors and values have elements. A tensor that a caller may leave out is None where "
+        "it was: ask `w is not None` first."
+    ),
+    "one loop variable stands without a comma": "Write `for i in kdsl.parallel(N):`.",
 }

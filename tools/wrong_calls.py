@@ -61,7 +61,32 @@ class Group:
     calls: tuple[str, ...]
 
 
+def kernel(line: str) -> str:
+    """A kernel of one line, compiled as far as its plan."""
+    return f"""\
+@kdsl.kernel
+def k(x: f32[N], o: Out[f32[N]]):
+    for n in kdsl.parallel(kdsl.tiles(N)):
+        {line}
+
+
+k.show("plan")
+"""
+
+
 GROUPS = {
+    "Compiling": Group(
+        "A body is looked at when its kernel is first compiled; `show` does that much. What the "
+        "CPU does not have yet runs under `kernel.reference` all the same.",
+        (
+            kernel("o[n] = x[n + 1]"),
+            kernel("o[n] = x[N]"),
+            kernel("o[0] = x[n].sum()"),
+            kernel("o[n] = o[n] + x[n]"),
+            kernel("o[n] = x[n] ** x[n]"),
+            kernel("o[n] = x[n].astype(kdsl.f8e4m3)"),
+        ),
+    ),
     "Count and names": Group(
         "Each input has to come, once, and nothing else. Outs come all together or not at all.",
         (
@@ -163,18 +188,21 @@ GROUPS = {
 @functools.cache
 def namespace() -> dict[str, object]:
     """The kernels and arrays that the calls use."""
-    file = "kernels.py"
-    # Kernels need their text: this is where Python looks for text that is in no file.
-    linecache.cache[file] = (len(KERNELS), None, KERNELS.splitlines(keepends=True), file)
     names: dict[str, object] = {"__name__": "kernels"}
-    exec(compile(KERNELS, file, "exec"), names)
+    run(KERNELS, "kernels.py", names)
     return names
+
+
+def run(text: str, file: str, names: dict[str, object]) -> None:
+    # Kernels need their text: this is where Python looks for text that is in no file.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), names)
 
 
 def made(call: str) -> str:
     """Class and text of what a call raises. Raises AssertionError if it raises nothing."""
     try:
-        exec(call, dict(namespace()))
+        run(call, "call.py", dict(namespace()))
     except Exception as err:
         return f"{type(err).__name__}: {err}"
     raise AssertionError(f"{call} raises nothing")
