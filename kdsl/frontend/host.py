@@ -13,6 +13,7 @@ from kdsl.frontend.context import Context
 from kdsl.frontend.expressions import arguments, evaluate, operand
 from kdsl.frontend.flow import Flow, Returned
 from kdsl.frontend.frame import Frame
+from kdsl.frontend.targets import loop_targets
 from kdsl.frontend.values import Operand, TensorRef, TileRef, Undefined, describe
 from kdsl.ir.nodes import Block, Each, Parallel, Require, ScratchBuffer
 from kdsl.lang import names
@@ -89,14 +90,9 @@ def parallel(
             "put the statements after the loop",
         )  # fmt: skip
     _check_no_break(ctx, frame, node.body)
-    targets = _targets(ctx, frame, node)
+    targets = loop_targets(frame.source, node)
     if node.iter.keywords or not node.iter.args:
         raise ctx.type_error("`parallel` takes dims and kdsl.tiles(...)", span)
-    if len(targets) != len(node.iter.args):
-        raise ctx.type_error(
-            f"{len(targets)} names for {len(node.iter.args)} ranges",
-            frame.source.span(node.target), help="one variable for each argument of kdsl.parallel",
-        )  # fmt: skip
     builder = ctx.builder
     vars_: list[Each] = []
     values: list[tuple[str, TileRef | None, str]] = []
@@ -157,25 +153,6 @@ def _each_tile(ctx: Context, name: str, called: Arguments, where: Span) -> tuple
             raise ctx.type_error("a tile has at least one element", bound["size"].span, f"{size}")
     axis = ctx.builder.tile_axis(name, dim.value, size)
     return Each(axis, dim.value, True, span=where), TileRef(axis, dim.value)
-
-
-def _targets(ctx: Context, frame: Frame, node: ast.For) -> list[tuple[str, Span]]:
-    nodes = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-    if isinstance(node.target, ast.Tuple) and len(nodes) == 1:
-        raise ctx.syntax_error(
-            "one loop variable stands without a comma", frame.source.span(node.target)
-        )
-    found = []
-    for target in nodes:
-        span = frame.source.span(target)
-        if not isinstance(target, ast.Name):
-            raise ctx.syntax_error("a loop variable is a name", span)
-        found.append((target.id, span))
-    repeated = {n for n, _ in found if n != "_" and [m for m, _ in found].count(n) > 1}
-    for name, span in found:
-        if name in repeated:
-            raise ctx.syntax_error(f"two variables of this loop are called `{name}`", span)
-    return found
 
 
 def _check_no_break(ctx: Context, frame: Frame, body: list[ast.stmt]) -> None:
