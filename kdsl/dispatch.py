@@ -224,6 +224,11 @@ class Dispatch:
             function = self._find(args, kwargs)
         return function(*args, **kwargs)
 
+    def refresh(self) -> None:
+        """Drop what was compiled if a name from outside means something else by now."""
+        if self._watch.changed():
+            self._look_again()
+
     def _look_again(self) -> None:
         """Names from outside were bound anew or may have changed inside: to other values?"""
         before = self._captured

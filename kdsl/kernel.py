@@ -110,9 +110,10 @@ class Kernel:
         from kdsl import check
         from kdsl.frontend.reference import reference
 
+        compiler = self.compiler
         spec = self._dispatch.specialisation(args, kwargs)
         # Sums over tiles come out alike only where the tiles are alike.
-        tiles = {} if spec is None else self._compiler.tile_sizes(spec)
+        tiles = {} if spec is None else compiler.tile_sizes(spec)
 
         def meaning(*args: object, **kwargs: object) -> object:
             return reference(self._source, args, kwargs, tiles)
@@ -148,18 +149,19 @@ class Kernel:
         Raises:
             ValueError: none of these, or a choice that the signature does not have.
         """
-        spec = self._compiler.default(dtypes or {}, statics or {}, dims or {})
+        compiler = self.compiler
+        spec = compiler.default(dtypes or {}, statics or {}, dims or {})
         match what:
             case "ir":
                 from kdsl.ir.printer import show as show_ir
 
-                return show_ir(self._compiler.func(spec))
+                return show_ir(compiler.func(spec))
             case "plan":
                 from kdsl.passes.cpu.show import show_plan
 
-                return show_plan(self._compiler.plan(spec))
+                return show_plan(compiler.plan(spec))
             case "cpu" | "host":
-                return self._compiler.text(spec, what)
+                return compiler.text(spec, what)
         raise ValueError(f'show: expected "ir", "plan", "cpu" or "host", got {what!r}')
 
     def export(
@@ -188,11 +190,12 @@ class Kernel:
         from kdsl.export import Options, write
 
         options = Options(dims or {}, dtypes or {}, statics or {})
-        write(path, [(self._compiler, options)], tuple(targets))
+        write(path, [(self.compiler, options)], tuple(targets))
 
     @property
     def compiler(self) -> Compiler:
-        """The compiler of this kernel; for `kdsl.export` and tools."""
+        """The compiler of this kernel, up to date with names from outside; for tools."""
+        self._dispatch.refresh()
         return self._compiler
 
     def __repr__(self) -> str:

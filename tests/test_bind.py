@@ -73,7 +73,9 @@ def test_kernels_with_and_without_a_function_go_into_one_module(tmp_path):
     np.testing.assert_array_equal(module.sloping(X, SLOPE), WANT)
 
 
-def test_what_a_bound_function_takes_from_outside_is_looked_at_in_every_call(monkeypatch):
+def test_what_a_bound_function_takes_from_outside_is_looked_at_by_each_use(monkeypatch):
     np.testing.assert_array_equal(sloping(X, SLOPE), WANT)
+    assert "= 0.0" not in sloping.show("ir")
     monkeypatch.setitem(globals(), "BY", 0.0)
+    assert "= 0.0" in sloping.show("ir")
     np.testing.assert_array_equal(sloping(X, SLOPE), 2 * X)
