@@ -9,6 +9,7 @@ from typing import Any
 from kdsl.dims import DimExpr, Extent
 from kdsl.errors import Span
 from kdsl.frontend import indexing
+from kdsl.frontend.breaks import flagged, has_break
 from kdsl.frontend.calls import static_int
 from kdsl.frontend.context import Context
 from kdsl.frontend.control import CannotJoin, Merger, in_scope, merge_names
@@ -25,7 +26,7 @@ from kdsl.frontend.flow import CONTINUE, END, Flow, Returned, leaves_early
 from kdsl.frontend.frame import Frame
 from kdsl.frontend.host import parallel, require, scratch
 from kdsl.frontend.loops import TileWalk, range_loop, tile_loop
-from kdsl.frontend.values import Operand, TensorRef, Val, describe
+from kdsl.frontend.values import Operand, TensorRef, Undefined, Val, describe
 from kdsl.lang import names
 
 
@@ -226,6 +227,8 @@ def _for(ctx: Context, frame: Frame, node: ast.For) -> Flow:
         if function is names.parallel:
             parallel(ctx, frame, node, lambda body: run(ctx, frame, body))
             return END
+        if function in (names.tiles, range) and has_break(node.body):
+            return _breaking(ctx, frame, node)
         if function is names.tiles:
             _no_else(ctx, frame, node)
             walked = tile_walk(ctx, frame, node.iter)
@@ -251,6 +254,18 @@ def _for(ctx: Context, frame: Frame, node: ast.For) -> Flow:
         f"it is {describe(walked_value.value)}; a `for` walks kdsl.parallel(...), "
         "kdsl.tiles(...), range(...) or a tuple",
     )  # fmt: skip
+
+
+def _breaking(ctx: Context, frame: Frame, node: ast.For) -> Flow:
+    """A loop with `break`: where it has ended, its variable is not known."""
+    loop, flag = flagged(node, {*frame.names, *frame.locals, *frame.around})
+    frame.names[flag] = True
+    flow = _for(ctx, frame, loop)
+    frame.names.pop(flag, None)
+    frame.names[_target(ctx, frame, node)] = Undefined(
+        "its loop may end early", frame.source.span(node.target)
+    )
+    return flow
 
 
 def _python_iterator(
@@ -396,8 +411,8 @@ def _continue(ctx: Context, frame: Frame, node: ast.Continue) -> Flow:
 
 def _break(ctx: Context, frame: Frame, node: ast.Break) -> Flow:
     raise ctx.syntax_error(
-        "a kernel cannot use `break`", frame.source.span(node),
-        "give the loop its end: `kdsl.tiles(N, stop=...)`, `range(start, stop)`",
+        "a loop over a tuple cannot `break`", frame.source.span(node),
+        "its iterations are written out; put what follows under `if`",
     )  # fmt: skip
 
 
