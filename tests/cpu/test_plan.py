@@ -131,8 +131,3 @@ def test_a_function_of_f64_is_refused_with_the_way_out():
 def test_a_function_that_the_target_lacks_is_refused():
     text = refused("f32", "    out: f32[K] = pow(row, row)")
     assert text.startswith("`pow` of f32 is not available on the CPU yet\n")
-
-
-def test_a_dtype_that_the_target_lacks_is_refused():
-    text = refused("f8e4m3", "    out: f8e4m3[K] = neg(row)")
-    assert text.startswith("tensor `x` of dtype f8e4m3 is not available on the CPU yet")

@@ -12,6 +12,12 @@ struct bf16 {
 struct f16 {
   u16 bits;
 };
+struct f8e4m3 {
+  u8 bits;
+};
+struct f8e5m2 {
+  u8 bits;
+};
 
 /// How an element type lies in memory (`Raw`) and what it is in registers.
 template <class T>
@@ -42,25 +48,80 @@ struct Stored<bf16> {
   }
 };
 
-/// Rounds to nearest even, also among subnormals; too large becomes infinite.
+/// A float format of at most 16 bits, as bits of an f32 and of its own.
+struct SmallFloat {
+  int shift;   // mantissa bits that an f32 has more
+  u32 rebias;  // f32 bits of what its exponents start from
+  u32 normal;  // f32 bits of its least normal number
+  u32 most;    // f32 bits above which a number is too large
+  u32 too_large, nan, sign;
+  u32 magic;  // f32 bits of a power of two whose last place is the least subnormal
+};
+/// Rounds to nearest even, also among subnormals.
+static inline KDSL_INLINE Vec<u32> encode_small(Vec<float> x, SmallFloat f) {
+  const Vec<u32> u = (Vec<u32>)x, a = u & 0x7fffffff;
+  const Vec<u32> half = splat<u32>((1u << (f.shift - 1)) - 1) + ((a >> f.shift) & 1);
+  const Vec<u32> even = (a - f.rebias + half) >> f.shift;
+  const Vec<float> magic = (Vec<float>)splat<u32>(f.magic);
+  const Vec<u32> tiny = (Vec<u32>)((Vec<float>)a + magic) - f.magic;
+  const Vec<u32> over = a > 0x7f800000 ? splat<u32>(f.nan) : splat<u32>(f.too_large);
+  const Vec<u32> sign = (u >> 31) * f.sign;
+  return (a < f.normal ? tiny : a > f.most ? over : even) | sign;
+}
+/// Exact. An exponent field of zero is a subnormal: its leading one is put in and taken out again.
+static inline KDSL_INLINE Vec<u32> decode_small(Vec<u32> h, SmallFloat f) {
+  const Vec<u32> magnitude = (h & (f.sign - 1)) << f.shift;
+  const Vec<float> least = (Vec<float>)splat<u32>(f.normal);
+  const Vec<u32> subnormal = (Vec<u32>)((Vec<float>)(magnitude | f.normal) - least);
+  return magnitude < 0x800000 ? subnormal : magnitude + f.rebias;
+}
+/// The sign of a small float, where an f32 has it.
+static inline KDSL_INLINE Vec<u32> sign_bits(Vec<u32> h, SmallFloat f) {
+  return (h & f.sign) * (0x80000000u / f.sign);
+}
+
+/// IEEE half precision; too large becomes infinite.
 template <>
 struct Stored<f16> {
   typedef u16 Raw;
+  static constexpr SmallFloat kFormat = {13,     0x38000000, 0x38800000, 0x477fefff,
+                                         0x7c00, 0x7e00,     0x8000,     0x3f000000};
   static KDSL_INLINE Vec<float> decode(Vec<u16> v) {
-    const Vec<u32> h = convert<u32>(v), sign = (h & 0x8000) << 16, magnitude = (h & 0x7fff) << 13;
-    // Rebiased; a subnormal f16 has its leading one put in and taken out again, which is exact.
-    const Vec<u32> normal = magnitude + 0x38000000;
-    const Vec<u32> subnormal = (Vec<u32>)((Vec<float>)(magnitude | 0x38800000) - 0x1p-14f);
-    const Vec<u32> finite = (h & 0x7c00) == 0 ? subnormal : normal;
-    return (Vec<float>)(((h & 0x7c00) == 0x7c00 ? magnitude | 0x7f800000 : finite) | sign);
+    const Vec<u32> h = convert<u32>(v), special = ((h & 0x3ff) << 13) | 0x7f800000;
+    const Vec<u32> finite = decode_small(h, kFormat);
+    return (Vec<float>)(((h & 0x7c00) == 0x7c00 ? special : finite) | sign_bits(h, kFormat));
   }
   static KDSL_INLINE Vec<u16> encode(Vec<float> x) {
-    const Vec<u32> u = (Vec<u32>)x, sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
-    const Vec<u32> even = (a - 0x38000000 + 0xfff + ((a >> 13) & 1)) >> 13;
-    const Vec<u32> tiny = (Vec<u32>)((Vec<float>)a + 0.5f) - 0x3f000000;  // rounds at 2^-24
-    const Vec<u32> over = a > 0x7f800000 ? splat<u32>(0x7e00) : splat<u32>(0x7c00);
-    return convert<u16>((a < 0x38800000 ? tiny : a >= 0x477ff000 ? over : even) | sign);
+    return convert<u16>(encode_small(x, kFormat));
   }
+};
+
+/// 5 exponent bits; too large becomes infinite.
+template <>
+struct Stored<f8e5m2> {
+  typedef u8 Raw;
+  static constexpr SmallFloat kFormat = {21,   0x38000000, 0x38800000, 0x476fffff,
+                                         0x7c, 0x7e,       0x80,       0x43000000};
+  static KDSL_INLINE Vec<float> decode(Vec<u8> v) {
+    const Vec<u32> h = convert<u32>(v), special = ((h & 3) << 21) | 0x7f800000;
+    const Vec<u32> finite = decode_small(h, kFormat);
+    return (Vec<float>)(((h & 0x7c) == 0x7c ? special : finite) | sign_bits(h, kFormat));
+  }
+  static KDSL_INLINE Vec<u8> encode(Vec<float> x) { return convert<u8>(encode_small(x, kFormat)); }
+};
+
+/// 4 exponent bits, no infinity; too large becomes NaN.
+template <>
+struct Stored<f8e4m3> {
+  typedef u8 Raw;
+  static constexpr SmallFloat kFormat = {20,   0x3c000000, 0x3c800000, 0x43e80000,
+                                         0x7f, 0x7f,       0x80,       0x46800000};
+  static KDSL_INLINE Vec<float> decode(Vec<u8> v) {
+    const Vec<u32> h = convert<u32>(v), finite = decode_small(h, kFormat);
+    const Vec<u32> number = (h & 0x7f) == 0x7f ? splat<u32>(0x7fc00000) : finite;
+    return (Vec<float>)(number | sign_bits(h, kFormat));
+  }
+  static KDSL_INLINE Vec<u8> encode(Vec<float> x) { return convert<u8>(encode_small(x, kFormat)); }
 };
 
 // ---- whole vectors, and vectors of which some lanes are real: the others read 0, write nothing
@@ -155,9 +216,14 @@ static inline KDSL_INLINE float get(const bf16* p) {
   __builtin_memcpy(&x, &bits, 4);
   return x;
 }
-static inline KDSL_INLINE float get(const f16* p) {
-  return Stored<f16>::decode(splat<u16>(p->bits))[0];
+/// A small float that has to be decoded.
+template <class T>
+static inline KDSL_INLINE float get_small(const T* p) {
+  return Stored<T>::decode(splat<typename Stored<T>::Raw>(p->bits))[0];
 }
+static inline KDSL_INLINE float get(const f16* p) { return get_small(p); }
+static inline KDSL_INLINE float get(const f8e4m3* p) { return get_small(p); }
+static inline KDSL_INLINE float get(const f8e5m2* p) { return get_small(p); }
 template <class T, class V>
 static inline KDSL_INLINE void put(T* p, V x) {
   *p = (T)x;
@@ -166,6 +232,12 @@ static inline KDSL_INLINE void put(bf16* p, float x) {
   p->bits = Stored<bf16>::encode(splat(x))[0];
 }
 static inline KDSL_INLINE void put(f16* p, float x) { p->bits = Stored<f16>::encode(splat(x))[0]; }
+static inline KDSL_INLINE void put(f8e4m3* p, float x) {
+  p->bits = Stored<f8e4m3>::encode(splat(x))[0];
+}
+static inline KDSL_INLINE void put(f8e5m2* p, float x) {
+  p->bits = Stored<f8e5m2>::encode(splat(x))[0];
+}
 
 /// x rounded to the values of a 16-bit float type; still a float.
 template <class H>

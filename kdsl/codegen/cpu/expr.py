@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kdsl.codegen.cpu.ops import (
-    bare, compute_type, convert, literal, paren, register_type, spell,
+    SMALL, bare, compute_type, convert, literal, paren, register_type, spell,
 )  # fmt: skip
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.dtypes import DType
@@ -237,7 +237,7 @@ class Place:
         let = self.scope.facts.lets.get(value)
         if (
             let is not None and isinstance(let.op, Cast) and value not in self.memo
-            and dtype.name in ("f16", "bf16") and self.dtype(let.op.arg).name == "f32"
+            and dtype.name in SMALL and self.dtype(let.op.arg).name == "f32"
             and self.scope.held(value) is None and value not in self.local
         ):  # fmt: skip
             return self.wide(let.op.arg)

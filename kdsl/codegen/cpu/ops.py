@@ -5,13 +5,15 @@ from __future__ import annotations
 from kdsl.dtypes import DType, boolean
 from kdsl.errors import InternalError
 
-#: C++ type in which a dtype computes. 16-bit floats compute as float.
+#: C++ type in which a dtype computes. floats of 8 and 16 bits compute as float.
 COMPUTE = {
     "bool": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "u8", "u16": "u16",
-    "u32": "u32", "u64": "u64", "f16": "float", "bf16": "float", "f32": "float", "f64": "double",
+    "u32": "u32", "u64": "u64", "f8e4m3": "float", "f8e5m2": "float", "f16": "float",
+    "bf16": "float", "f32": "float", "f64": "double",
 }  # fmt: skip
 #: C++ type in which a dtype lies in memory.
-STORED = COMPUTE | {"f16": "f16", "bf16": "bf16"}
+SMALL = ("f16", "bf16", "f8e4m3", "f8e5m2")
+STORED = COMPUTE | {name: name for name in SMALL}
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
@@ -59,7 +61,7 @@ def spell(fn: str, args: list[str], dtype: DType, *, vector: bool) -> str:
     """An operation on operands of `dtype`, as an expression."""
     if fn in _COMPARE:
         text = f"({args[0]} {_INFIX[fn]} {args[1]})"
-        exact = dtype.bits == 32 or dtype.name in ("bf16", "f16", "bool")
+        exact = dtype.bits == 32 or dtype.name in (*SMALL, "bool")
         return text if exact or not vector else f"mask({bare(text)})"
     if fn in _INFIX:
         text = f"({args[0]} {_INFIX[fn]} {args[1]})"
@@ -90,7 +92,7 @@ def convert(text: str, source: DType, target: DType, *, vector: bool) -> str:
     """A cast, as an expression; the text itself where nothing changes in registers."""
     if source is target:
         return text
-    half = target.name in ("f16", "bf16")
+    half = target.name in SMALL
     if target.name == "bool":
         return f"mask({text} != 0)" if vector else f"({text} != 0)"
     if half and source.is_float and source.bits <= 16:

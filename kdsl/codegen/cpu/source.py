@@ -9,7 +9,7 @@ from functools import cache
 from kdsl import paths
 from kdsl.codegen.context import VERSION, c_name
 from kdsl.codegen.cpu.names import Names, header_names
-from kdsl.codegen.cpu.ops import COMPUTE, STORED
+from kdsl.codegen.cpu.ops import COMPUTE, SMALL, STORED
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.codegen.cpu.steps import print_steps
 from kdsl.codegen.cpu.text import mentions, wrapped
@@ -193,7 +193,7 @@ class _Phase:
         name, field = scope.names.of("param", param.name), c_name(param.name)
         if not isinstance(param.type, TensorType):
             kind = COMPUTE[param.type.name]
-            half = param.type.name in ("f16", "bf16")
+            half = param.type.name in SMALL
             value = f"round_to<{param.type.name}>((float)a.{field})" if half else f"a.{field}"
             return [f"const {kind} {name} = {value};"] if mentions(used, name) else []
         if not mentions(used, name):

@@ -60,9 +60,9 @@ class Context:
         return self.buffers[name]
 
     def buffer_dtype(self, value: str) -> str:
-        """Element type of a buffer for a value: 16-bit floats are kept as they compute."""
-        name = self.facts.types[value].dtype.name
-        return "f32" if name in ("f16", "bf16") else name
+        """Element type of a buffer for a value: small floats are kept as they compute."""
+        dtype = self.facts.types[value].dtype
+        return "f32" if dtype.is_float and dtype.bits < 32 else dtype.name
 
     def is_kept(self, value: str) -> bool:
         """The value is computed or carried, not read or recomputed where it is used."""

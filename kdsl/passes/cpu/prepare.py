@@ -64,7 +64,7 @@ def widen_operands(func: Func) -> Func:
         if let is not None and isinstance(let.op, Cast) and let.type.dtype is f32:
             source = known.get(let.op.arg)
             if source is not None and isinstance(source.op, Load):
-                if source.type.dtype.is_float and source.type.dtype.bits == 16:
+                if source.type.dtype.is_float and source.type.dtype.bits <= 16:
                     return source.name
         return name
 
