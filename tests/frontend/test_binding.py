@@ -127,7 +127,7 @@ def test_the_cache_key_has_the_functions_text_and_what_it_captures():
     assert texts(1) != texts(2)
     plain, bound = capture(scores), bind(capture(scores), {"score_mod": alibi}, None)
     assert dict(plain.captured())["score_mod"] == "None"
-    assert "slope[h] * abs" in dict(bound.captured())["score_mod"]
+    assert "slope" in dict(bound.captured())["score_mod"]
 
 
 # ---- other statics
