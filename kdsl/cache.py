@@ -32,6 +32,9 @@ SIZE = "size"
 #: Seconds to wait for another process that builds the same module before building it here too.
 PATIENCE = 120.0
 
+#: Seconds after which nobody builds in a folder any more.
+LEFT_BEHIND = 86400.0
+
 
 def digest(parts: Iterable[str]) -> str:
     """A file-name-safe hash of texts; where one ends and the next begins matters."""
@@ -92,14 +95,15 @@ class Cache:
         with self._lock(key):
             if module := self.find(key):
                 return module
+            self._sweep()
             folder = Path(tempfile.mkdtemp(dir=self._folder("tmp"), prefix=f"{key[:12]}-"))
             try:
                 build(folder)
+                (folder / SIZE).write_text(str((folder / MODULE).stat().st_size))
+                target = self._folder("store") / key
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
-            (folder / SIZE).write_text(str((folder / MODULE).stat().st_size))
-            target = self._folder("store") / key
             self._replace(folder, target)
             return target / MODULE
 
@@ -138,6 +142,16 @@ class Cache:
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def _sweep(self) -> None:
+        """Remove what builds left that were killed long ago."""
+        import shutil
+        import time
+
+        for folder in self._folder("tmp").iterdir():
+            with contextlib.suppress(OSError):
+                if folder.stat().st_mtime < time.time() - LEFT_BEHIND:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _replace(self, folder: Path, target: Path) -> None:
         """Rename a folder to its final place; a complete one that is there already wins."""

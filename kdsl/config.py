@@ -40,7 +40,7 @@ def cache_dir() -> Path:
     chosen = user_cache_dir()
     if chosen is not None and paths.writable(chosen):
         return chosen
-    return _private_cache_dir(str(chosen) if chosen else "the home folder")
+    return private_cache_dir(str(chosen) if chosen else "the home folder")
 
 
 def user_cache_dir() -> Path | None:
@@ -76,7 +76,8 @@ def compiler() -> str | None:
 
 
 @functools.cache
-def _private_cache_dir(wanted: str) -> Path:
+def private_cache_dir(wanted: str) -> Path:
+    """A folder of this process alone, in place of one that is not fit; warns, once for each."""
     import tempfile
     import warnings
 

@@ -7,9 +7,10 @@ A module that is in the disk cache is found without importing anything of the mi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -260,12 +261,26 @@ class Compiler:
     def _module(self, spec: Specialisation) -> Path:
         cache = disk_cache()
         key = self._lookup_key(spec, "module")
-        store = cache.lookup(key)
-        if store is not None and (module := cache.find(store)):
+        place = digest(self._texts())
+        record = (cache.lookup(key) or "").split()
+        # A record of two words is of a module that tells lines of this very text.
+        if record and record[1:] in ([], [place]) and (module := cache.find(record[0])):
             return module
         module, store = build(self.source.name, [self.unit([spec])], (targets.best_variant(),))
-        cache.remember(key, store)
+        cache.remember(key, f"{store} {place}" if self._tells_lines(spec) else store)
         return module
+
+    def _tells_lines(self, spec: Specialisation) -> bool:
+        """Whether errors at run time name a line of the author's text."""
+        from kdsl.ir.walk import guards
+
+        return bool(guards(self.func(spec)))
+
+    def _texts(self) -> Iterator[str]:
+        """What lines of the author's text depend on: the text and where it stands."""
+        for source in (self.source, *self.source.helpers.values()):
+            yield f"{source.text.file}:{source.text.first_line}"
+            yield source.text.text
 
     def _lookup_key(self, spec: Specialisation, purpose: str) -> str:
         source = self.source
@@ -275,8 +290,8 @@ class Compiler:
                 stamp.own_files(),
                 targets.find_compiler().identity,
                 targets.best_variant().name,
-                source.text.text,
-                f"{source.file}:{source.line}",
+                source.structure,
+                source.doc,
                 source.signature.text,
                 repr(source.signature.dtype_vars),
                 repr(source.captured(dict(spec.statics))),
@@ -308,12 +323,19 @@ def build(name: str, units: Sequence[KernelUnit], variants: Sequence[Variant]) -
         try:
             compile_and_link(sources, folder / MODULE, variants, failed / "build.log")
         except BuildError:
-            _write_all(failed, sources)
+            with contextlib.suppress(OSError):
+                _write_all(failed, sources)
             raise
         if config.keep_sources():
             _write_all(folder, sources)
 
-    return cache.publish(key, write), key
+    try:
+        return cache.publish(key, write), key
+    except OSError:
+        # No space, no rights to a folder inside, a network disk that is gone: not the kernel's
+        # fault. Where a private folder is no better, its error tells.
+        private = Cache(config.private_cache_dir(str(config.cache_dir())))
+        return private.publish(key, write), key
 
 
 def _write_all(folder: Path, texts: Mapping[str, str]) -> None:

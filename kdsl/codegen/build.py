@@ -49,10 +49,7 @@ def build(
         name = next((Path(file).stem for file in sources if file.endswith(".cc")), out_path.stem)
         status, output = _run([ninja_path(), "-C", str(folder)], name)
         if status != 0:
-            if log is not None:
-                log.parent.mkdir(parents=True, exist_ok=True)
-                log.write_text(output, encoding="utf-8")
-            raise BuildError(failure(out_path.name, output, sources, log))
+            raise BuildError(failure(out_path.name, output, sources, _kept(output, log)))
         os.replace(folder / "module.so", out_path)
 
 
@@ -89,6 +86,17 @@ def _run(command: Sequence[str], name: str) -> tuple[int, str]:
             process.kill()
             process.communicate()
         raise
+
+
+def _kept(output: str, log: Path | None) -> Path | None:
+    """The log once it is written; None where there is none or no space for it."""
+    if log is not None:
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text(output, encoding="utf-8")
+        except OSError:
+            return None
+    return log
 
 
 def ninja_text(sources: Mapping[str, str], variants: Sequence[Variant], compiler: Compiler) -> str:

@@ -6,6 +6,7 @@ one is ever taken for it.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from enum import Enum
@@ -102,6 +103,17 @@ def _content(value: object) -> str | None:
         return None
     kind = f"{getattr(value, 'dtype', '')}{getattr(value, 'shape', '')}"
     return f"{kind} {hashlib.sha256(to_bytes()).hexdigest()[:16]}"
+
+
+def structure(node: object) -> str:
+    """Text of an ast that comments, blank lines, layout and place do not change."""
+    if isinstance(node, ast.AST):
+        # What a name is used for follows from where it stands.
+        fields = (structure(getattr(node, f, None)) for f in node._fields if f != "ctx")
+        return f"{type(node).__name__}({','.join(fields)})"
+    if isinstance(node, list):
+        return f"[{','.join(map(structure, node))}]"
+    return repr(node)
 
 
 def code_text(fn: FunctionType) -> str:

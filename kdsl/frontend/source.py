@@ -14,7 +14,7 @@ from typing import Any
 from kdsl.dims import Dim
 from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend import text as text_module
-from kdsl.frontend.fingerprint import code_text, deep, simple
+from kdsl.frontend.fingerprint import code_text, deep, simple, structure
 from kdsl.frontend.scope import Absent, EmptyCell, lookup, outside_paths
 from kdsl.frontend.signature import MISSING, Signature, read_signature
 from kdsl.frontend.text import SourceText
@@ -34,6 +34,11 @@ class FunctionSource:
 
     def else_span(self, loop: ast.For) -> Span:
         return self.text.else_span(loop)
+
+    @cached_property
+    def structure(self) -> str:
+        """Text that changes when what the function says does, and not with its layout."""
+        return structure(self.node)
 
     @cached_property
     def outside(self) -> tuple[tuple[str, ...], ...]:
@@ -126,7 +131,7 @@ class KernelSource(FunctionSource):
             except KernelSyntaxError:
                 yield name, code_text(fn)
             else:
-                yield name, helper.text.text
+                yield name, helper.structure
                 yield from self._captured(helper, name, seen)
 
 

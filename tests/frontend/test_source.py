@@ -194,7 +194,7 @@ def test_captured_values_follow_helpers_and_attributes(monkeypatch):
     before = dict(source.captured())
     assert before["uses_helper.helper.CONFIG.rate"] == "0.5"
     assert before["uses_helper.helper.inner.LIMIT"] == "4"
-    assert before["uses_helper.helper"].startswith("def helper(v):")
+    assert before["uses_helper.helper"].startswith("FunctionDef('helper',")
     monkeypatch.setitem(globals(), "LIMIT", 5)
     assert dict(source.captured())["uses_helper.helper.inner.LIMIT"] == "5"
     monkeypatch.setattr(CONFIG, "rate", 0.25)
