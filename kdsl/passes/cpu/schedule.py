@@ -264,6 +264,12 @@ class _BlockPlanner:
         done: set[Item] = set()
         left = list(self.items)
         while left:
+            # A check that can be made is made, so that it does not part a nest later.
+            for item in left:
+                if isinstance(item, CheckItem) and item.needs <= done:
+                    steps.append(self._emit(item))
+                    done.add(item)
+            left = [i for i in left if i not in done]
             draft = Draft(self.cx)
             for item in left:
                 fits = isinstance(item, (Value, Put, Update)) and not self._turned(item)
@@ -272,7 +278,7 @@ class _BlockPlanner:
             if draft.members:
                 steps += finish(self.cx, draft)
                 done |= draft.members
-            else:
+            elif left:
                 ready = next((i for i in left if i.needs <= done), None)
                 if ready is None:
                     raise InternalError("the block has no order", repr(left))
