@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
         "what",
         nargs="?",
         default="ir",
-        choices=("ir", "plan", "cpu", "host"),
-        help="typed program, loops and vectors, C++ of the kernel, C++ of its entry",
+        choices=("ir", "plan", "explain", "cpu", "host"),
+        help="typed program, loops and vectors, these in words, C++ of the kernel, of its entry",
     )
     for option, metavar, help in (
         ("--dtypes", "T=f16", "dtype variables; f32 or the first choice when left out"),
@@ -126,12 +126,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _show(arguments: argparse.Namespace) -> int:
     kernel = _load(arguments.kernel)
-    text = kernel.show(
-        arguments.what,
-        dtypes={name: _dtype(value) for name, value in _pairs(arguments.dtypes).items()},
-        statics={name: _literal(name, value) for name, value in _pairs(arguments.statics).items()},
-        dims={name: _size(name, value) for name, value in _pairs(arguments.dims).items()},
-    )
+    dtypes = {name: _dtype(value) for name, value in _pairs(arguments.dtypes).items()}
+    statics = {name: _literal(name, value) for name, value in _pairs(arguments.statics).items()}
+    dims = {name: _size(name, value) for name, value in _pairs(arguments.dims).items()}
+    if arguments.what == "explain":
+        text = kernel.explain(dtypes=dtypes, statics=statics, dims=dims)
+    else:
+        text = kernel.show(arguments.what, dtypes=dtypes, statics=statics, dims=dims)
     facts = {"kernel": kernel.signature, "what": arguments.what, "text": text}
     return _print(arguments, facts, text.rstrip("\n"))
 

@@ -164,6 +164,28 @@ class Kernel:
                 return compiler.text(spec, what)
         raise ValueError(f'show: expected "ir", "plan", "cpu" or "host", got {what!r}')
 
+    def explain(
+        self,
+        *,
+        dtypes: Mapping[str, DType] | None = None,
+        statics: Mapping[str, object] | None = None,
+        dims: Mapping[str, int] | None = None,
+    ) -> str:
+        """Why a specialisation runs as it does: fixed dims, tile sizes, loops, checks, outputs.
+
+            print(attention.explain(dims={"D": 64}))
+
+        Args:
+            dtypes, statics, dims: which specialisation, as for `show`.
+
+        Raises:
+            ValueError: a choice that the signature does not have.
+        """
+        from kdsl.explain import explain
+
+        spec = self._compiler.default(dtypes or {}, statics or {}, dims or {})
+        return explain(self._compiler, spec)
+
     def export(
         self,
         path: str | PathLike[str],

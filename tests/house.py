@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("codegen", "cache"),
     ("stamp",),
     ("driver", "watch"),
-    ("dispatch", "check"),
+    ("dispatch", "check", "explain"),
     ("export",),
     ("kernel",),
     ("doctor", "inspection"),

@@ -10,7 +10,7 @@ from kdsl.codegen.cpu.ops import STORED, convert, literal, spell
 from kdsl.codegen.cpu.text import without_unused, wrapped
 from kdsl.codegen.hostexpr import extent_c
 from kdsl.dims import Extent
-from kdsl.dtypes import DType, TensorType
+from kdsl.dtypes import DType, TensorType, f32
 from kdsl.errors import InternalError, Span
 from kdsl.ir.nodes import (
     Along, Arg, Bound, Cast, Const, DimSize, Ew, Func, Index, Let, Load, LoopVar, Point,
@@ -209,14 +209,7 @@ class Scope:
         return self.pointers[text]
 
     def may_stream(self, tensor: str) -> bool:
-        """An f32 result that the kernel does not read itself."""
-        param = next((p for p in self.func.params if p.name == tensor), None)
-        if param is None or param.kind != "out" or self.tensor_dtype(tensor).name != "f32":
-            return False
-        return not any(
-            isinstance(s, Let) and isinstance(s.op, Load) and s.op.tensor == tensor
-            for s in statements(self.func)
-        )
+        return may_stream(self.func, tensor)
 
     def far(self, tensor: str) -> str:
         """The flag that says whether a tensor's stores go past the cache."""
@@ -256,3 +249,14 @@ class Scope:
         if buffer.lane is not None:
             steps[buffer.lane] = "1"
         return steps
+
+
+def may_stream(func: Func, tensor: str) -> bool:
+    """An f32 result that the kernel does not read itself."""
+    param = next((p for p in func.params if p.name == tensor), None)
+    if param is None or param.kind != "out" or func.tensor(tensor).dtype is not f32:
+        return False
+    return not any(
+        isinstance(s, Let) and isinstance(s.op, Load) and s.op.tensor == tensor
+        for s in statements(func)
+    )
