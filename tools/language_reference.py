@@ -223,9 +223,9 @@ def about(name: str, value: object) -> tuple[str, str]:
 # ---- what the CPU has
 
 KINDS = {
-    "floats": ("f16", "bf16", "f32", "f64"),
-    "integers": ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"),
-    "bool": ("bool",),
+    "floats": [d for d in DTYPES.values() if d.is_float],
+    "integers": [d for d in DTYPES.values() if d.is_int],
+    "bool": [d for d in DTYPES.values() if d.kind == "bool"],
 }
 
 
@@ -233,8 +233,8 @@ def available(expression: str) -> str:
     """The dtypes of x, y and z of which the CPU computes an expression."""
     found = []
     for kind, members in KINDS.items():
-        has = [name for name in members if plans(expression, DTYPES[name])]
-        found.append(kind if len(has) == len(members) else ", ".join(has))
+        has = [dtype for dtype in members if plans(expression, dtype)]
+        found.append(kind if has == members else ", ".join(dtype.name for dtype in has))
     return "; ".join(filter(None, found)) or "not yet"
 
 

@@ -76,15 +76,13 @@ k.show("plan")
 
 GROUPS = {
     "Compiling": Group(
-        "A body is looked at when its kernel is first compiled; `show` does that much. What the "
-        "CPU does not have yet runs under `kernel.reference` all the same.",
+        "A body is looked at when its kernel is first compiled; `show` does that much. What a "
+        "target does not have is said in the same way, and runs under `kernel.reference`.",
         (
             kernel("o[n] = x[n + 1]"),
             kernel("o[n] = x[N]"),
             kernel("o[0] = x[n].sum()"),
             kernel("o[n] = o[n] + x[n]"),
-            kernel("o[n] = x[n] ** x[n]"),
-            kernel("o[n] = x[n].astype(kdsl.f8e4m3)"),
         ),
     ),
     "Count and names": Group(
