@@ -277,19 +277,6 @@ static inline KDSL_INLINE void scatter_at(T* p, Vec<i64> offsets, V v, L n = {})
   st(t, v);
   for (int i = 0; i < W && i < count(n); i++) p[offsets[i]] = t[i];
 }
-/// *p += x while other threads may do the same.
-template <class T, class V>
-static inline void add_one(T* p, V x) {
-  T old, sum;
-  __atomic_load(p, &old, __ATOMIC_RELAXED);
-  do {
-    put(&sum, get(&old) + x);
-  } while (!__atomic_compare_exchange(p, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-}
-template <class T, class V, class L = All>
-static inline void add_at(T* p, Vec<i64> offsets, V v, L n = {}) {
-  for (int i = 0; i < W && i < count(n); i++) add_one(p + offsets[i], v[i]);
-}
 template <class T, class V, class L = All>
 static inline KDSL_INLINE void scatter(T* p, i64 step, V v, L n = {}) {
   T t[W];

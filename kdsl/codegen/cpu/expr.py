@@ -217,10 +217,13 @@ class Place:
         pointer, step, offsets = self.address(store.tensor, store.index, store.tensor)
         if isinstance(store, AtomicAdd):
             if not step and not offsets:
-                return f"add_one({pointer}, {bare(self.value(store.value))});"
+                return f"add_one({pointer}, {bare(self.value(store.value))}, alone);"
+            value = f"{bare(self.wide(store.value))}, {self.real or 'All{}'}, alone"
+            if not offsets and step == "1":
+                return f"add_run({pointer}, {value});"
             if not offsets:
-                offsets = "lane_numbers<i64>()" + ("" if step == "1" else f" * {step}")
-            return f"add_at({pointer}, {offsets}, {bare(self.wide(store.value))}{self._real()});"
+                offsets = f"lane_numbers<i64>() * {step}"
+            return f"add_at({pointer}, {offsets}, {value});"
         if not step and not offsets:
             return f"put({pointer}, {bare(self.value(store.value))});"
         text = bare(self.stored(store.value, self.scope.tensor_dtype(store.tensor)))

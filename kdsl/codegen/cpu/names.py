@@ -16,7 +16,7 @@ _KEYWORDS = frozenset(
 )
 
 #: Names that generated functions use themselves.
-_OWN = frozenset("args a begin end task arena bytes real flush W".split())
+_OWN = frozenset("args a begin end task arena bytes real flush alone W".split())
 
 
 def header_names(folder: Path) -> frozenset[str]:

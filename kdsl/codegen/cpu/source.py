@@ -46,13 +46,17 @@ class CpuModule:
     version: str
     name: str
     origin: str
+    headers: tuple[str, ...]
     kernels: tuple[KernelText, ...]
 
 
 def kernel_source(name: str, origin: str, plans: Sequence[tuple[str, Plan]]) -> str:
     """Text of `<name>_cpu.cc`: `plans` are (exported kernel, plan of a specialisation)."""
     kernels = tuple(_kernel(exported, plan) for exported, plan in plans)
-    return render("cpu/kernels.cc.j2", m=CpuModule(VERSION, name, origin, kernels))
+    text = "\n".join(line for k in kernels for p in k.phases for line in (*p.head, *p.body))
+    headers = ("atomic",) if mentions(text, "alone") else ()
+    headers = (*headers, "dot", "loops", "math")
+    return render("cpu/kernels.cc.j2", m=CpuModule(VERSION, name, origin, headers, kernels))
 
 
 @cache
@@ -174,6 +178,9 @@ class _Phase:
             takes.append(f"{kind}* const {name} = take<{kind}>(arena, {self._elements(b)});")
         if not takes:
             takes.append("(void)arena;")
+        if mentions(body, "alone"):
+            tasks = " * ".join(map(self._count, self.phase.vars)) or "1"
+            takes.append(f"const bool alone = begin == 0 && end == {tasks};")
         used = "\n".join([body, *takes])
         params = [line for p in self.func.params for line in self._param(p, used)]
         params += self._scratch(used)
