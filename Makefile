@@ -10,7 +10,7 @@ BENCHMARKS ?= startup call rows attention kernels
 PYTEST_ARGS ?=
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit lint format bench clean
+.PHONY: help demo test unit conformance lint format bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -22,6 +22,9 @@ test: lint unit  ## lint, then all tests
 
 unit: $(KDSL)  ## the tests alone; PYTEST_ARGS goes to pytest
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+conformance: $(KDSL)  ## kdsl's wheel in clean environments, its runtime on each Python here
+	$(BIN)/python -m pytest conformance $(PYTEST_ARGS)
 
 lint: $(KDSL)  ## ruff, mypy --strict and clang-format; changes nothing
 	$(BIN)/ruff check .

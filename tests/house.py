@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,3 +97,19 @@ def resolve(name: str, known: dict[str, Path]) -> str | None:
     while name and name not in known:
         name = name.rpartition(".")[0]
     return name or None
+
+
+def build_wheel(folder: Path) -> Path:
+    """The wheel of this checkout, built in `folder` from a copy of what belongs to it."""
+    tree = folder / "tree"
+    for file in tracked("", under=("kdsl/", "include/", "templates/", "setup.py", "pypr")):
+        copy = tree / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    for name in ("README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, tree / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
+    run = subprocess.run([*command, "-w", str(folder), str(tree)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    (wheel,) = folder.glob("kdsl-*.whl")
+    return wheel

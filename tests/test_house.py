@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -132,17 +131,7 @@ def test_a_public_header_compiles_alone(header, tmp_path):
 
 
 def test_a_wheel_carries_the_headers_the_templates_and_the_core(tmp_path):
-    tree = tmp_path / "tree"
-    for file in house.tracked("", under=("kdsl/", "include/", "templates/", "setup.py", "pypr")):
-        copy = tree / file.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)
-    for name in ("README.md", "LICENSE"):
-        shutil.copyfile(ROOT / name, tree / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
-    run = subprocess.run([*command, "-w", str(tmp_path), str(tree)], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    (wheel,) = tmp_path.glob("kdsl-*.whl")
+    wheel = house.build_wheel(tmp_path)
     assert "-cp311-abi3-" in wheel.name
     names = set(zipfile.ZipFile(wheel).namelist())
     shared = house.tracked(".h", ".j2", under=("include/", "templates/"))
