@@ -10,6 +10,7 @@ import opcode
 import inspect
 import linecache
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
@@ -36,7 +37,7 @@ class SourceText:
     @property
     def text(self) -> str:
         """The function's text, dedented: what is hashed."""
-        return "\n".join(line[self.indent :] for line in self.lines)
+        return _dedented(self.lines, self.indent)
 
     def span(self, node: ast.AST) -> Span:
         """Where a node stands; of a node over several lines, its first."""
@@ -71,8 +72,9 @@ class SourceText:
         return ast.unparse(node)
 
     def _column(self, line: int, offset: int) -> int:
-        seen = self.lines[line - 1][self.indent :].encode()
-        return self.indent + len(seen[:offset].decode(errors="replace"))
+        text = self.lines[line - 1]
+        cut = _cut(text, self.indent)
+        return cut + len(text[cut:].encode()[:offset].decode(errors="replace"))
 
 
 def read(fn: FunctionType, source: str | None = None) -> tuple[SourceText, ast.FunctionDef]:
@@ -144,10 +146,20 @@ def _parses(lines: list[str]) -> bool:
     """Whether these lines end where a statement ends; much faster than finding its tokens."""
     indent = _indent(lines)
     try:
-        ast.parse("\n".join(line[indent:] for line in lines))
+        ast.parse(_dedented(lines, indent))
     except SyntaxError:
         return False
     return True
+
+
+def _dedented(lines: Sequence[str], indent: int) -> str:
+    return "\n".join(line[_cut(line, indent) :] for line in lines)
+
+
+def _cut(line: str, indent: int) -> int:
+    """How many characters of a line the parser does not see: a line within brackets may begin
+    further to the left than the function."""
+    return min(indent, len(line) - len(line.lstrip()))
 
 
 def _indent(lines: list[str]) -> int:

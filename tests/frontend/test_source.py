@@ -274,6 +274,29 @@ def test_a_changed_global_is_seen_by_the_next_lowering(monkeypatch):
     assert "17.0" in show(lower(source, {}, {}))
 
 
+def test_lines_within_brackets_may_begin_left_of_the_function(tmp_path):
+    text = """
+from kdsl.lang import Out, dims, f32, parallel
+(N,) = dims("N")
+def make():
+    def f(x: f32[N], o: Out[f32[N]]):
+        for i in parallel(N):
+            o[i] = (
+  x[i] +
+q)
+    return f
+"""
+    _, names = module(tmp_path, text)
+    with pytest.raises(KernelTypeError) as caught:
+        lower(capture(names["make"]()), {}, {})
+    assert str(caught.value).splitlines()[1:] == [
+        f" --> {tmp_path}/author.py:9:1",
+        "  |",
+        "9 | q)",
+        "  | ^",
+    ]
+
+
 def test_capture_is_of_plain_functions():
     with pytest.raises(TypeError, match="a kernel is a function, got int"):
         capture(3)
