@@ -24,7 +24,7 @@ unit: $(KDSL)  ## the tests alone; PYTEST_ARGS goes to pytest
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 conformance: $(KDSL)  ## kdsl's wheel in clean environments, its runtime on each Python here
-	$(BIN)/python -m pytest conformance $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/wheel $(PYTEST_ARGS)
 
 lint: $(KDSL)  ## ruff, mypy --strict and clang-format; changes nothing
 	$(BIN)/ruff check .

@@ -191,6 +191,9 @@ class Dim(DimExpr):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a dim is immutable")
 
+    def __reduce__(self) -> tuple[type[Dim], tuple[str]]:
+        return Dim, (self.name,)
+
     def _same(self, other: object) -> bool:
         return isinstance(other, Dim) and other.name == self.name
 
@@ -215,6 +218,9 @@ class DimOp(DimExpr):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a dim expression is immutable")
+
+    def __reduce__(self) -> tuple[type[DimOp], tuple[str, Extent, Extent]]:
+        return DimOp, (self.op, self.a, self.b)
 
     def _same(self, other: object) -> bool:
         return isinstance(other, DimOp) and str(self) == str(other)

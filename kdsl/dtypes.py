@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kdsl.dims import Extent
 
@@ -24,6 +25,10 @@ class DType:
 
     def __getitem__(self, shape: Extent | tuple[Extent, ...]) -> TensorType:
         return TensorType(self, shape if isinstance(shape, tuple) else (shape,))
+
+    #: `f32[N]` is a type; without these Python would iterate over f32[0], f32[1] ... for ever.
+    __iter__: ClassVar[None] = None
+    __contains__: ClassVar[None] = None
 
     @property
     def is_float(self) -> bool:
@@ -48,6 +53,9 @@ class DType:
     def __repr__(self) -> str:
         return f"kdsl.{self.name}"
 
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return _dtype_named, (self.name,)
+
 
 @dataclass(frozen=True, slots=True)
 class DTypeVar:
@@ -58,6 +66,9 @@ class DTypeVar:
 
     def __getitem__(self, shape: Extent | tuple[Extent, ...]) -> TensorType:
         return TensorType(self, shape if isinstance(shape, tuple) else (shape,))
+
+    __iter__: ClassVar[None] = None
+    __contains__: ClassVar[None] = None
 
     def __str__(self) -> str:
         return self.name
@@ -123,3 +134,8 @@ def dtypes(name: str, *choices: DType) -> DTypeVar:
     if len(set(choices)) != len(choices):
         raise ValueError(f"dtypes({name!r}): a dtype is given twice")
     return DTypeVar(name, choices)
+
+
+def _dtype_named(name: str) -> DType:
+    """What a pickled dtype becomes: the very same one."""
+    return DTYPES[name]

@@ -72,6 +72,16 @@ class Kernel:
         """
         return self._dispatch(args, kwargs)
 
+    def __reduce__(self) -> str:
+        """Pickled by name, as a function is."""
+        return str(vars(self)["__qualname__"])
+
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, _: object) -> Kernel:
+        return self
+
     def bind(self, *, name: str | None = None, **statics: object) -> Kernel:
         """The kernel with static parameters fixed: `attention.bind(score_mod=alibi, name="alibi")`.
 

@@ -29,6 +29,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["c_string"] = c_string
     environment.filters["c_raw"] = c_raw
     environment.filters["wrap"] = wrap
+    environment.filters["comment"] = comment
     environment.filters["braced"] = braced
     environment.filters["prefix"] = lambda text, start: f"{start}{text}"
     environment.filters["size_var"] = lambda size: f'{size.var}("{size.text}")'
@@ -68,6 +69,12 @@ def c_raw(text: str, tag: str = "") -> str:
     while f'){tag}"' in text:
         tag += "x"
     return f'R"{tag}({text}){tag}"'
+
+
+def comment(text: str) -> str:
+    """A line of a `//` comment: one that ends in a backslash would take in the next line."""
+    text = text.replace("??/", "? ?/").rstrip()
+    return f"{text} ." if text.endswith("\\") else text
 
 
 def wrap(items: Iterable[str], first: int, indent: int, last: int = 2) -> str:

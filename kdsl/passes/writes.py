@@ -9,12 +9,12 @@ from kdsl.ir.walk import blocks, index_operands, operands
 
 
 def writes(func: ir.Func) -> ir.Func:
-    """The function itself, when its stores can be told apart by iteration and nothing reads an
-    `Out` that has not been written.
+    """The function itself, when its stores can be told apart by iteration, each `Out` is written
+    and none is read before.
 
     Raises:
         KernelTypeError: a store whose place does not depend on a variable of its parallel loop
-            (stores inside an `if` may do so by its condition), or such a load.
+            (stores inside an `if` may do so by its condition), such a load, or such an Out.
     """
     written: set[str] = set()
     outs = {p.name for p in func.params if p.kind == "out"}
@@ -24,6 +24,14 @@ def writes(func: ir.Func) -> ir.Func:
             if not _is_single(each.extent):
                 _check_stores(phase.body, each.var, sources)
         _check_loads(phase.body, outs, written)
+    for p in func.params:
+        if p.kind == "out" and p.name not in written:
+            raise KernelTypeError(
+                f"nothing writes the Out `{p.name}`",
+                p.span,
+                label="what it returns would be whatever the memory held",
+                help=f"store to `{p.name}[...]`, or leave the parameter out",
+            )
     return func
 
 

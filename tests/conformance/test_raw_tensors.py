@@ -167,3 +167,49 @@ def test_more_elements_than_64_bits_count_are_an_error(axpy, shape):
     assert axpy(endless, endless) == (
         f"ValueError: {AXPY}: argument 1 `x`: it has 2**63 elements or more"
     )
+
+
+@pytest.fixture(scope="module")
+def raw(samples_path):
+    """`axpy` with any arguments and place for the result: (its code, the text of the error)."""
+    library = ctypes.CDLL(str(samples_path))
+    function = getattr(library, "__tvm_ffi_axpy")
+    last_error = getattr(library, "__kdsl_last_error")
+    last_error.restype = ctypes.c_char_p
+
+    def call(values, result):
+        args = (Any * len(values))(*values)
+        place = None if result is None else ctypes.byref(result)
+        code = function(None, args, len(values), place)
+        return code, last_error().decode() if code else None
+
+    return call
+
+
+def tensors(*values):
+    found = [Any(3, 0, Value(real=1.0))]
+    for t in values:
+        found.append(Any(7, 0, Value(ptr=None if t is None else ctypes.addressof(t))))
+    return found
+
+
+def test_pointers_that_are_null_are_errors(raw):
+    x, y, o = (tensor(np.ones(3, np.float32), (3, 1)) for _ in range(3))
+    code, text = raw(tensors(None, y, o), Any())
+    assert (code, text) == (
+        -1, f"TypeError: {AXPY}: argument 1 `x`: expected f32[M, N], got a null tensor pointer"
+    )  # fmt: skip
+    x.shape = None
+    code, text = raw(tensors(x, y, o), Any())
+    assert (code, text) == (
+        -1, f"ValueError: {AXPY}: argument 1 `x`: expected f32[M, N], got f32 without a shape"
+    )  # fmt: skip
+
+
+def test_a_result_needs_a_place_only_where_there_is_one(raw):
+    data = [np.ones(3, np.float32) for _ in range(3)]
+    x, y, o = (tensor(d, (3, 1)) for d in data)
+    assert raw(tensors(x, y, o), None) == (0, None)
+    assert raw(tensors(x, y), None) == (
+        -1, f"ValueError: {AXPY}: omitted outputs need a place for the result"
+    )  # fmt: skip

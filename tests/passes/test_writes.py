@@ -12,6 +12,8 @@ HEAD = "def k(x: f32[M, N], ids: i64[M], z: InOut[f32[M]], o: Out[f32[M, N]]):\n
 
 def checked(body):
     text = HEAD + body
+    if "o[" not in body:
+        text += "    for m in kdsl.parallel(M):\n        o[m] = x[m]\n"
     return writes(lower(capture(define(text), source=text), {}, {}))
 
 
@@ -80,3 +82,18 @@ def test_an_output_may_be_read_where_it_has_been_written():
 
 def test_what_the_caller_passes_may_be_read_at_once():
     checked("    for m in kdsl.parallel(M):\n        z[m] = z[m] + 1\n")
+
+
+def test_an_output_that_nothing_writes_is_refused():
+    text = "def k(x: f32[N], o: Out[f32[N]], p: Out[f32[N]]):\n"
+    text += "    for n in kdsl.parallel(N):\n        o[n] = x[n]\n"
+    with pytest.raises(KernelTypeError) as caught:
+        writes(lower(capture(define(text), source=text), {}, {}))
+    assert str(caught.value) == (
+        "nothing writes the Out `p`\n"
+        " --> <source of k>:1:1\n"
+        "  |\n"
+        "1 | def k(x: f32[N], o: Out[f32[N]], p: Out[f32[N]]):\n"
+        f"  | {'^' * 49} what it returns would be whatever the memory held\n"
+        "help: store to `p[...]`, or leave the parameter out"
+    )

@@ -119,6 +119,13 @@ class ArgReader {
     return fail("ValueError", text << "; compiled: " << compiled);
   }
 
+  /// Outputs were omitted, and there is nowhere to put what is made for them.
+  KDSL_COLD int no_place() {
+    Text text;
+    text << signature_ << ": omitted outputs need a place for the result";
+    return fail("ValueError", text);
+  }
+
   /// Raise for the whole call, unless something was raised before. Returns -1.
   KDSL_COLD int fail(const char* kind, const Text& text) {
     if (ok_) raise(kind, text.c_str());

@@ -258,7 +258,12 @@ class Call : public ArgReader {
       if (!array) return out_of_memory();
       object = &array->head;
     }
+    if (!result && object) {
+      drop();
+      return no_place();
+    }
     made_count_ = 0;
+    if (!result) return 0;  // a C host that passes all outputs may leave it out
     result->type_index = object ? object->type_index : static_cast<int32_t>(kTVMFFINone);
     result->zero_padding = 0;
     result->v_obj = object;

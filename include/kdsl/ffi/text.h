@@ -133,6 +133,7 @@ KDSL_COLD inline Text& operator<<(Text& text, DLDevice device) {
 
 /// "f32[2, 8]", " on cuda:0" after it for a tensor on a GPU.
 KDSL_COLD inline Text& operator<<(Text& text, const DLTensor& tensor) {
+  if (tensor.ndim && !tensor.shape) return text << tensor.dtype << " without a shape";
   text << tensor.dtype << "[";
   for (int i = 0; i < tensor.ndim; ++i) {
     text << (i ? ", " : "") << static_cast<long>(tensor.shape[i]);
@@ -166,6 +167,7 @@ KDSL_COLD inline Text& operator<<(Text& text, const TVMFFIAny& value) {
     case kTVMFFIBytes:
       return text << "bytes";
     case kTVMFFIDLTensorPtr:
+      if (!value.v_ptr) return text << "a null tensor pointer";
       return text << *static_cast<const DLTensor*>(value.v_ptr);
     case kTVMFFITensor:
       return text << reinterpret_cast<KdslTensorObject*>(value.v_obj)->tensor;

@@ -66,6 +66,7 @@ class View {
     if (!tensor) return bind_omitted(arg);
     given_ = true;
     if (tensor->ndim != ndim_ || !accept(tensor->dtype)) return mismatch("TypeError");
+    if (ndim_ && !tensor->shape) return mismatch("ValueError");
     if (!is_host_memory(tensor->device)) return mismatch("ValueError");
     data_ = static_cast<char*>(tensor->data) + tensor->byte_offset;
     i64 elements = 1;
