@@ -14,6 +14,7 @@ from kdsl.passes.dce import dce
 from kdsl.passes.fold import fold
 from kdsl.passes.hoist import hoist
 from kdsl.passes.localise import localise
+from kdsl.passes.nonempty import nonempty
 from kdsl.passes.sink_scale import sink_scale
 from kdsl.passes.writes import writes
 
@@ -22,6 +23,7 @@ Pass = Callable[[ir.Func], ir.Func]
 #: `cse` and `fold` come twice: `hoist` brings equal values of different blocks into one.
 PIPELINE: tuple[Pass, ...] = (
     writes,
+    nonempty,
     bounds,
     localise,
     fold,
