@@ -126,7 +126,10 @@ class Compiler:
         for name, dtype in chosen.items():
             if dtype not in variables[name].choices:
                 choices = ", ".join(d.name for d in variables[name].choices)
-                raise ValueError(f"{self.source.name}: {name} is one of {choices}, got {dtype}")
+                raise ValueError(
+                    f"{self.source.name}: {name} is one of {choices}, got "
+                    f"{dtype if isinstance(dtype, DType) else repr(dtype)}"
+                )
         values = {}
         for name, p in parameters.items():
             if p.type is DType:

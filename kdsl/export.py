@@ -40,7 +40,7 @@ def export(
     path: str | PathLike[str],
     kernels: Iterable[HasCompiler],
     *,
-    targets: Iterable[str] = ("cpu",),
+    targets: str | Iterable[str] = ("cpu",),
 ) -> None:
     """Write several kernels into one shared library, each with all dtypes and bool statics.
 
@@ -54,7 +54,7 @@ def export(
     kernels = _listed(kernels)
     if not kernels:
         raise ValueError("export: give at least one kernel")
-    write(path, [(kernel.compiler, Options()) for kernel in kernels], tuple(targets))
+    write(path, [(kernel.compiler, Options()) for kernel in kernels], named(targets))
 
 
 def _listed(kernels: object) -> list[HasCompiler]:
@@ -126,3 +126,8 @@ def _publish(target: Path, data: bytes, mode: int) -> None:
     # mkstemp keeps others out; a library is for everyone who may read the folder.
     os.chmod(name, mode)
     os.replace(name, target)
+
+
+def named(targets: str | Iterable[str]) -> tuple[str, ...]:
+    """Targets as a tuple; one may be given by itself."""
+    return (targets,) if isinstance(targets, str) else tuple(targets)

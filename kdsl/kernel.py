@@ -200,7 +200,7 @@ class Kernel:
         self,
         path: str | PathLike[str],
         *,
-        targets: Iterable[str] = ("cpu",),
+        targets: str | Iterable[str] = ("cpu",),
         dims: Mapping[str, Iterable[int]] | None = None,
         dtypes: Mapping[str, Iterable[DType]] | None = None,
         statics: Mapping[str, Iterable[object]] | None = None,
@@ -219,10 +219,10 @@ class Kernel:
                 and has no values.
             BuildError: the C++ compiler failed.
         """
-        from kdsl.export import Options, write
+        from kdsl.export import Options, named, write
 
         options = Options(dims or {}, dtypes or {}, statics or {})
-        write(path, [(self.compiler, options)], tuple(targets))
+        write(path, [(self.compiler, options)], named(targets))
 
     @property
     def compiler(self) -> Compiler:

@@ -52,7 +52,7 @@ def library(tmp_path_factory):
             "product: the static `power` is an int, got True",
         ),
         (product, {"statics": {"power": [2.0]}}, "product: the static `power` is an int, got 2.0"),
-        (double, {"dtypes": {"T": ["f32"]}}, "double: T is one of f32, bf16, got f32"),
+        (double, {"dtypes": {"T": ["f32"]}}, "double: T is one of f32, bf16, got 'f32'"),
         (
             product,
             {"statics": {"power": [2]}, "dims": {"D": [2.5]}},
