@@ -1,14 +1,15 @@
 """From the arguments of a call to the compiled function: the part of a call that is Python.
 
 What decides which machine code runs are the dtypes of tensors, the statics and the sizes of fixed
-dims. They are read off the arguments into a key; a dict of keys holds the functions. Everything
-else about the arguments is checked by the compiled module itself; only a wrong call imports more.
+dims. They are read off the arguments into a key; a dict of keys holds the functions. What was found
+once is told to the runtime, which finds it again without Python. Everything else about the
+arguments is checked by the compiled module itself; only a wrong call imports more.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,13 @@ from kdsl.watch import Watch
 
 if TYPE_CHECKING:
     from kdsl.frontend.arguments import Facts
+    from kdsl.runtime._core import Condition, Place, Row
+
+    SetTable = Callable[[tuple[Place, ...], tuple[Row, ...]], None]
+
+#: More specialisations of one kernel than this are found by Python: going through a longer table
+#: would cost as much.
+LARGEST_TABLE = 64
 
 #: Names that frameworks give dtypes, without "torch." and such.
 _BY_NUMPY_NAME = {d.numpy: d for d in DTYPES.values()} | {"bool": DTYPES["bool"]} | DTYPES
@@ -120,6 +128,25 @@ class Slots:
     def _dtype(self, args: Sequence[object], i: int) -> DType:
         return dtype_of(args[i] if i < len(args) else None)
 
+    def conditions(self, choice: Specialisation) -> Iterator[Condition]:
+        """What arguments fulfil for which `choice` made this of their dtypes and statics."""
+        dtypes, statics = dict(choice.dtypes), dict(choice.statics)
+        for var, i in zip(self.dtype_vars, self.tensors, strict=True):
+            if i >= 0:
+                dtype = dtypes[var.name]
+                yield "dtype", i, False, 0, (dtype.dlpack, dtype.bits)
+        for p, (i, default) in zip(self.statics, self.defaults, strict=True):
+            if p.optional:
+                given = statics[p.name]
+                yield "given" if given else "absent", i, not given, 0, 0
+            elif p.type is DType:
+                dtype = dtypes[p.name]
+                yield "object", i, default is dtype, 0, dtype
+            else:
+                value = statics[p.name]
+                absent = type(default) is type(value) and default == value
+                yield "bool" if p.type is bool else "int", i, absent, 0, value
+
     def place(self, dim: str) -> tuple[int, int]:
         """The argument and axis that bind a dim; axis -1 when the argument is its size itself."""
         for i, p in enumerate(self.parameters):
@@ -169,6 +196,11 @@ class Sized:
             ]
         )
 
+    def conditions(self, sizes: tuple[int, ...]) -> Iterator[Condition]:
+        """What arguments fulfil whose fixed dims have these sizes."""
+        for size, (i, axis) in zip(sizes, self.places, strict=True):
+            yield "size" if axis >= 0 else "int", i, False, max(axis, 0), size
+
     def specialisation(self, sizes: tuple[int, ...]) -> Specialisation:
         """The one to compile; the general variant where a size makes no code of its own."""
         if all(0 < size <= LARGEST_FIXED for size in sizes):
@@ -190,6 +222,12 @@ def _facts(value: object) -> Facts:
     return Facts(dtype, tuple(getattr(value, "shape", ())))
 
 
+def _is_small(condition: Condition) -> bool:
+    """Whether a number has 64 bits."""
+    value = condition[4]
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
 def _integers(sizes: tuple[object, ...]) -> tuple[int, ...]:
     return tuple([operator.index(size) for size in sizes])  # type: ignore[arg-type]
 
@@ -197,20 +235,33 @@ def _integers(sizes: tuple[object, ...]) -> tuple[int, ...]:
 class Dispatch:
     """Calls of one kernel. What was compiled is found by a key that is read off the arguments."""
 
-    def __init__(self, compiler: Compiler) -> None:
+    def __init__(self, compiler: Compiler, set_table: SetTable | None = None) -> None:
         self._compiler = compiler
         self._slots = Slots(compiler.source.signature)
+        self._set_table = set_table
         self.forget()
 
     def forget(self) -> None:
         """Drop what is known: a captured value or the schedule has changed."""
-        self._known: dict[Hashable, Sized] = {}
-        self._look()
+        self._drop()
+        self._captured, self._watch = self._look()
+        self._tell()
 
-    def _look(self) -> None:
+    def _drop(self) -> None:
+        # A new dict: a thread that still compiles for the old one adds to that.
+        self._known: dict[Hashable, Sized] = {}
+        self._rows: list[Row] = []
+
+    def _look(self) -> tuple[object, Watch]:
         # In this order: following what is captured reads helpers, which are watched too.
-        self._captured = self._compiler.source.captured()
-        self._watch = Watch(self._compiler.source)
+        captured = self._compiler.source.captured()
+        return captured, Watch(self._compiler.source)
+
+    def _tell(self) -> None:
+        """Let the runtime know what was compiled. What may change in place only Python can see."""
+        if self._set_table is not None:
+            known = not self._watch.mutable
+            self._set_table(self._watch.places(), tuple(self._rows) if known else ())
 
     def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if self._watch.changed():
@@ -231,11 +282,13 @@ class Dispatch:
 
     def _look_again(self) -> None:
         """Names from outside were bound anew or may have changed inside: to other values?"""
-        before = self._captured
-        self._look()
-        if self._captured != before:
+        captured, watch = self._look()
+        if captured != self._captured:
             self._compiler.forget()
-            self._known.clear()
+            self._drop()
+        # Last: until here other threads find that something has changed, too.
+        self._captured, self._watch = captured, watch
+        self._tell()
 
     def specialisation(
         self, args: tuple[object, ...], kwargs: dict[str, object]
@@ -255,10 +308,18 @@ class Dispatch:
         spec = self.specialisation(args, kwargs)
         if spec is None:
             return self._judge(args, kwargs)
+        known, rows = self._known, self._rows
         function = self._compiler.function(spec)
         bound = self._slots.positional(args, kwargs)
-        sized = self._known.setdefault(self._slots.key(bound), self._sized(spec.general()))
-        sized.functions[sized.sizes(bound)] = function
+        sized = known.setdefault(self._slots.key(bound), self._sized(spec.general()))
+        sizes = sized.sizes(bound)
+        sized.functions[sizes] = function
+        conditions = (*self._slots.conditions(sized.choice), *sized.conditions(_integers(sizes)))
+        row = function, conditions
+        if row not in rows and len(rows) < LARGEST_TABLE and all(map(_is_small, conditions)):
+            rows.insert(0, row)
+            if rows is self._rows:
+                self._tell()
         return function
 
     def _judge(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:

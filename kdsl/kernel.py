@@ -11,6 +11,7 @@ from kdsl.dispatch import Dispatch
 from kdsl.driver import Compiler
 from kdsl.dtypes import DType
 from kdsl.frontend import KernelSource, bind, capture
+from kdsl.runtime import Dispatcher
 
 if TYPE_CHECKING:
     from kdsl.check import Report
@@ -45,8 +46,19 @@ def kernel(
     return Kernel(function, strict=strict, source=source)
 
 
-class Kernel:
-    """A kernel. Calling it compiles what the arguments need, once, and runs it."""
+class Kernel(Dispatcher):
+    """Called on NumPy, Torch or JAX arrays, a kernel returns arrays of the same kind.
+
+    A call compiles what the arguments need, once, and runs it. Outs may be passed, all of them, and
+    are then filled and None is returned.
+
+    Calls raise:
+        TypeError, ValueError, IndexError: arguments that do not fit the signature.
+        KernelTypeError, KernelSyntaxError: the body is not in the language.
+        BuildError: the C++ compiler failed.
+    """
+
+    # There is no `__call__` here: one in Python would cost more than all the rest of a call.
 
     def __init__(
         self, function: Function, *, strict: bool = False, source: str | None = None
@@ -56,21 +68,10 @@ class Kernel:
     def _set_up(self, source: KernelSource) -> None:
         self._source = source
         self._compiler = Compiler(source)
-        self._dispatch = Dispatch(self._compiler)
+        self._dispatch = Dispatch(self._compiler, self._set_table)
+        self._set_otherwise(self._dispatch)
         functools.update_wrapper(self, source.function)
         vars(self)["__name__"] = source.name
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        """Run on NumPy, Torch or JAX arrays; what is returned is of the same kind.
-
-        Outs may be passed, all of them, and are then filled and None is returned.
-
-        Raises:
-            TypeError, ValueError, IndexError: arguments that do not fit the signature.
-            KernelTypeError, KernelSyntaxError: the body is not in the language.
-            BuildError: the C++ compiler failed.
-        """
-        return self._dispatch(args, kwargs)
 
     def __reduce__(self) -> str:
         """Pickled by name, as a function is."""

@@ -20,18 +20,22 @@ class Watch:
         self._cells: list[tuple[object, object]] = []
         self._places: list[tuple[Mapping[str, object], str, object]] = []
         #: A captured object that may change in place must be looked into at every call.
-        self._mutable = False
+        self.mutable = False
         seen: set[tuple[int, str]] = set()
         for part in (source, *source.helpers.values()):
             self._follow(part.function, part.outside, seen)
 
     def changed(self) -> bool:
-        if self._mutable:
+        if self.mutable:
             return True
         for namespace, name, value in self._places:
             if namespace.get(name) is not value:
                 return True
         return any(cell.cell_contents is not value for cell, value in self._cells)  # type: ignore
+
+    def places(self) -> tuple[tuple[object, str | None, object], ...]:
+        """All that is looked at, as the runtime takes it: cells have None for a name."""
+        return (*self._places, *((cell, None, value) for cell, value in self._cells))
 
     def _follow(
         self, fn: FunctionType, paths: Sequence[Sequence[str]], seen: set[tuple[int, str]]
@@ -50,7 +54,7 @@ class Watch:
                 self._place(fn.__globals__, root, value, seen)
             else:
                 continue
-            self._mutable |= not _is_fixed(self._attributes(value, attributes, seen))
+            self.mutable |= not _is_fixed(self._attributes(value, attributes, seen))
 
     def _attributes(
         self, value: object, attributes: Sequence[str], seen: set[tuple[int, str]]
@@ -62,7 +66,7 @@ class Watch:
             namespace = getattr(value, "__dict__", None)
             if not isinstance(namespace, Mapping) or attribute not in namespace:
                 # Inherited or computed: whatever it is, it is not watched.
-                self._mutable |= isinstance(value, (type, ModuleType))
+                self.mutable |= isinstance(value, (type, ModuleType))
                 break
             value = namespace[attribute]
             self._place(namespace, attribute, value, seen)

@@ -205,7 +205,7 @@ def kernel_table() -> str:
             continue
         written = f"kernel.{name}" if isinstance(value, property) else f"kernel.{name}(...)"
         rows.append((code(written), sentence(value)))
-    call = ("`kernel(...)`", sentence(kdsl.Kernel.__call__))
+    call = ("`kernel(...)`", sentence(kdsl.Kernel))
     return markdown(("written", "what it does"), (call, *rows))
 
 

@@ -9,7 +9,7 @@ NumPy, Torch and JAX arrays come back as the kind that went in. This package imp
 the standard library; frameworks are recognised by the types of the arguments.
 """
 
-from kdsl.runtime._core import Function, Tensor
+from kdsl.runtime._core import Dispatcher, Function, Tensor
 from kdsl.runtime.module import Module, load_module
 
-__all__ = ["Function", "Module", "Tensor", "load_module"]
+__all__ = ["Dispatcher", "Function", "Module", "Tensor", "load_module"]

@@ -1,5 +1,14 @@
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+# A mapping, a key and the value there; a closure cell, None and its contents.
+Place: TypeAlias = tuple[object, str | None, object]
+# What kind, of which argument, whether the default does too, which axis, which value.
+Condition: TypeAlias = tuple[
+    Literal["dtype", "size", "int", "bool", "given", "absent", "object"], int, bool, int, object
+]
+Row: TypeAlias = tuple[Function, tuple[Condition, ...]]
 
 class Library:
     def __new__(cls, path: str) -> Library: ...
@@ -19,6 +28,22 @@ class Function:
     @property
     def library(self) -> Library | None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class Dispatcher:
+    """Calls the function that its table has for the arguments; anything else goes to Python."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _set_otherwise(
+        self, callable: Callable[[tuple[object, ...], dict[str, object]], object], /
+    ) -> None:
+        """Let callable(args, kwargs) answer calls that the table does not."""
+
+    def _set_table(self, places: tuple[Place, ...], rows: tuple[Row, ...], /) -> None:
+        """What was compiled, and where what it was compiled from is found; no rows: nothing.
+
+        Raises:
+            OverflowError: a value has no 64 bits.
+        """
 
 class Tensor:
     @property

@@ -65,8 +65,14 @@ static inline int take(Frame* frame, Py_ssize_t index) {
   return RT_UNLIKELY(!entry) ? -1 : entry->take(frame, index, object, entry);
 }
 
-static inline PyObject* run(Frame* frame, Function* fn, PyObject* const* objects,
-                            Py_ssize_t count) {
+// Of a call that no function of a table is for: errors are found by whoever calls without one.
+RT_COLD static PyObject* miss(void) {
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+  return NULL;
+}
+
+static inline PyObject* run(Frame* frame, const Function* fn, const RtTable* table,
+                            PyObject* const* objects, Py_ssize_t count) {
   frame->function = fn;
   frame->objects = objects;
   frame->count = count;
@@ -83,11 +89,16 @@ static inline PyObject* run(Frame* frame, Function* fn, PyObject* const* objects
   PyObject* answer = NULL;
   int failed = 0;
   for (Py_ssize_t i = 0; !failed && i < count; ++i) failed = take(frame, i);
+  if (table) {
+    if (RT_LIKELY(!failed)) frame->function = rt_table_find(table, frame);
+    failed |= !frame->function;
+    if (RT_UNLIKELY(failed)) miss();
+  }
   if (RT_LIKELY(!failed)) {
     TVMFFIAny result = {.type_index = kTVMFFINone};
     int rc = enter(frame, &result);
     if (RT_UNLIKELY(rc != 0)) {
-      rt_error_raise(fn->text);
+      rt_error_raise(frame->function->text);
     } else if (RT_LIKELY(result.type_index == kTVMFFINone)) {
       answer = Py_None;
       Py_INCREF(answer);
@@ -100,7 +111,8 @@ static inline PyObject* run(Frame* frame, Function* fn, PyObject* const* objects
   return answer;
 }
 
-static PyObject* call_small(Function* fn, PyObject* const* objects, Py_ssize_t count) {
+static PyObject* call_small(const Function* fn, const RtTable* table, PyObject* const* objects,
+                            Py_ssize_t count) {
   TVMFFIAny args[FRAME_ARGS];
   DLTensor views[FRAME_ARGS];
   int64_t strides[FRAME_STRIDES];
@@ -109,10 +121,11 @@ static PyObject* call_small(Function* fn, PyObject* const* objects, Py_ssize_t c
   frame.views = views;
   frame.strides = strides;
   frame.strides_left = FRAME_STRIDES;
-  return run(&frame, fn, objects, count);
+  return run(&frame, fn, table, objects, count);
 }
 
-RT_COLD static PyObject* call_large(Function* fn, PyObject* const* objects, Py_ssize_t count) {
+RT_COLD static PyObject* call_large(const Function* fn, const RtTable* table,
+                                    PyObject* const* objects, Py_ssize_t count) {
   Frame frame;
   int64_t strides[FRAME_STRIDES];
   frame.args = PyMem_Calloc((size_t)count, sizeof *frame.args);
@@ -121,16 +134,17 @@ RT_COLD static PyObject* call_large(Function* fn, PyObject* const* objects, Py_s
   frame.strides_left = FRAME_STRIDES;
   TVMFFIAny* args = frame.args;
   DLTensor* views = frame.views;
-  PyObject* answer =
-      args && views && count <= INT32_MAX ? run(&frame, fn, objects, count) : PyErr_NoMemory();
+  int fits = args && views && count <= INT32_MAX;
+  PyObject* answer = fits ? run(&frame, fn, table, objects, count) : PyErr_NoMemory();
   PyMem_Free(args);
   PyMem_Free(views);
   return answer;
 }
 
-static PyObject* call_plain(Function* fn, PyObject* const* objects, Py_ssize_t count) {
-  if (RT_LIKELY(count <= FRAME_ARGS)) return call_small(fn, objects, count);
-  return call_large(fn, objects, count);
+static PyObject* call_plain(const Function* fn, const RtTable* table, PyObject* const* objects,
+                            Py_ssize_t count) {
+  if (RT_LIKELY(count <= FRAME_ARGS)) return call_small(fn, table, objects, count);
+  return call_large(fn, table, objects, count);
 }
 
 static Py_ssize_t parameter(const Function* fn, PyObject* name) {
@@ -144,9 +158,9 @@ static Py_ssize_t parameter(const Function* fn, PyObject* name) {
 }
 
 // Put keywords in their places; what is missing between them is None, which means default.
-static PyObject* call_keywords(Function* fn, PyObject* const* objects, Py_ssize_t count,
-                               PyObject* keywords) {
-  if (!fn->names) return call_error(fn, "keyword_error", count, keywords);
+static PyObject* call_keywords(const Function* fn, const RtTable* table, PyObject* const* objects,
+                               Py_ssize_t count, PyObject* keywords) {
+  if (!fn->names) return table ? miss() : call_error(fn, "keyword_error", count, keywords);
   PyObject* few[FRAME_ARGS];
   PyObject** all =
       fn->max_args <= FRAME_ARGS ? few : PyMem_Malloc((size_t)fn->max_args * sizeof(PyObject*));
@@ -166,8 +180,11 @@ static PyObject* call_keywords(Function* fn, PyObject* const* objects, Py_ssize_
     good = !fn->required[i];
     all[i] = Py_None;
   }
-  PyObject* answer =
-      good ? call_plain(fn, all, used) : call_error(fn, "keyword_error", count, keywords);
+  PyObject* answer;
+  if (RT_LIKELY(good))
+    answer = call_plain(fn, table, all, used);
+  else
+    answer = table ? miss() : call_error(fn, "keyword_error", count, keywords);
   if (all != few) PyMem_Free(all);
   return answer;
 }
@@ -177,7 +194,17 @@ PyObject* rt_call(PyObject* self, PyObject* const* objects, size_t nargsf, PyObj
   Py_ssize_t count = (Py_ssize_t)(nargsf & ~RT_VECTORCALL_OFFSET);
   if (RT_UNLIKELY(count > fn->max_args)) return call_error(fn, "count_error", count, keywords);
   if (RT_UNLIKELY(keywords != NULL) && PyTuple_Size(keywords)) {
-    return call_keywords(fn, objects, count, keywords);
+    return call_keywords(fn, NULL, objects, count, keywords);
   }
-  return call_plain(fn, objects, count);
+  return call_plain(fn, NULL, objects, count);
+}
+
+PyObject* rt_call_from(const RtTable* table, const Function* any, PyObject* const* objects,
+                       size_t nargsf, PyObject* keywords) {
+  Py_ssize_t count = (Py_ssize_t)(nargsf & ~RT_VECTORCALL_OFFSET);
+  if (RT_UNLIKELY(count > any->max_args)) return miss();
+  if (RT_UNLIKELY(keywords != NULL) && PyTuple_Size(keywords)) {
+    return call_keywords(any, table, objects, count, keywords);
+  }
+  return call_plain(any, table, objects, count);
 }

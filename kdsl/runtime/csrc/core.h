@@ -119,6 +119,18 @@ PyObject* rt_function_new(TVMFFISafeCallType entry, void* handle, PyObject* name
 int rt_function_describe(Function* function);
 PyObject* rt_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 
+/// The functions that calls of one Dispatcher choose from: see table.h.
+typedef struct RtTable RtTable;
+struct Frame;
+int rt_dispatcher_init(PyObject* module);
+/// The function for the arguments that the frame has taken; NULL without an exception: none.
+const Function* rt_table_find(const RtTable* table, const struct Frame* frame);
+/// Call the function that the table has for these arguments, which are taken as those of `any`:
+/// all in a table have the same parameters.
+/// NULL without an exception: there is none, or they are not to be taken.
+PyObject* rt_call_from(const RtTable* table, const Function* any, PyObject* const* objects,
+                       size_t nargsf, PyObject* keywords);
+
 // ---- frame.c: what one call needs ------------------------------------------------------------
 
 typedef enum { HOLD_OBJECT, HOLD_BUFFER, HOLD_FFI, HOLD_BLOCK } HoldKind;

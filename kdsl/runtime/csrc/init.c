@@ -37,6 +37,7 @@ static int fill(PyObject* module) {
     return -1;
   }
   if (rt_function_init(module)) return -1;
+  if (rt_dispatcher_init(module)) return -1;
   if (rt_tensor_init(module)) return -1;
   return rt_library_init(module);
 }
