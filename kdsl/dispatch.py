@@ -9,6 +9,7 @@ arguments is checked by the compiled module itself; only a wrong call imports mo
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -239,13 +240,16 @@ class Dispatch:
         self._compiler = compiler
         self._slots = Slots(compiler.source.signature)
         self._set_table = set_table
+        # What is known, what it was made from and what the runtime was told change together.
+        self._lock = threading.RLock()
         self.forget()
 
     def forget(self) -> None:
         """Drop what is known: a captured value or the schedule has changed."""
-        self._drop()
-        self._captured, self._watch = self._look()
-        self._tell()
+        with self._lock:
+            self._drop()
+            self._captured, self._watch = self._look()
+            self._tell()
 
     def _drop(self) -> None:
         # A new dict: a thread that still compiles for the old one adds to that.
@@ -254,8 +258,16 @@ class Dispatch:
 
     def _look(self) -> tuple[object, Watch]:
         # In this order: following what is captured reads helpers, which are watched too.
-        captured = self._compiler.source.captured()
-        return captured, Watch(self._compiler.source)
+        source = self._compiler.source
+        captured = source.captured()
+        watch = Watch(source)
+        # Another thread may have bound a name anew between the two; not many times in a row.
+        # What is mutable is looked into at every call, whatever the watch has seen.
+        for _ in range(8):
+            if watch.mutable or (again := source.captured()) == captured:
+                break
+            captured, watch = again, Watch(source)
+        return captured, watch
 
     def _tell(self) -> None:
         """Let the runtime know what was compiled. What may change in place only Python can see."""
@@ -282,13 +294,14 @@ class Dispatch:
 
     def _look_again(self) -> None:
         """Names from outside were bound anew or may have changed inside: to other values?"""
-        captured, watch = self._look()
-        if captured != self._captured:
-            self._compiler.forget()
-            self._drop()
-        # Last: until here other threads find that something has changed, too.
-        self._captured, self._watch = captured, watch
-        self._tell()
+        with self._lock:
+            captured, watch = self._look()
+            if captured != self._captured:
+                self._compiler.forget()
+                self._drop()
+            # Last: until here other threads find that something has changed, too.
+            self._captured, self._watch = captured, watch
+            self._tell()
 
     def specialisation(
         self, args: tuple[object, ...], kwargs: dict[str, object]
@@ -316,10 +329,11 @@ class Dispatch:
         sized.functions[sizes] = function
         conditions = (*self._slots.conditions(sized.choice), *sized.conditions(_integers(sizes)))
         row = function, conditions
-        if row not in rows and len(rows) < LARGEST_TABLE and all(map(_is_small, conditions)):
-            rows.insert(0, row)
-            if rows is self._rows:
-                self._tell()
+        with self._lock:
+            if row not in rows and len(rows) < LARGEST_TABLE and all(map(_is_small, conditions)):
+                rows.insert(0, row)
+                if rows is self._rows:
+                    self._tell()
         return function
 
     def _judge(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:

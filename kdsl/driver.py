@@ -67,11 +67,12 @@ class Compiler:
 
     def forget(self) -> None:
         """Drop what was compiled in this process: a captured value or the schedule has changed."""
-        self._raw: dict[Specialisation, Func] = {}
-        self._funcs: dict[Specialisation, Func] = {}
-        self._plans: dict[Specialisation, Plan] = {}
-        self._fixed: dict[Specialisation, tuple[str, ...]] = {}
-        self._functions: dict[Specialisation, Function] = {}
+        with self._lock:  # what another thread still compiles is of before, and is dropped too
+            self._raw: dict[Specialisation, Func] = {}
+            self._funcs: dict[Specialisation, Func] = {}
+            self._plans: dict[Specialisation, Plan] = {}
+            self._fixed: dict[Specialisation, tuple[str, ...]] = {}
+            self._functions: dict[Specialisation, Function] = {}
 
     def tune(self, target: str, tiles: Mapping[str, int]) -> None:
         """Set tile sizes by loop variable. Raises ValueError."""
