@@ -202,7 +202,6 @@ static inline KDSL_INLINE void stream_fence() {
   __builtin_ia32_sfence();
 #endif
 }
-static inline KDSL_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 // ---- single elements, as they compute
 

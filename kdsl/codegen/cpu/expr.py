@@ -15,6 +15,7 @@ from kdsl.ir.nodes import (
 )  # fmt: skip
 from kdsl.ir.walk import index_operands
 from kdsl.passes.cpu.facts import COSTLY
+from kdsl.passes.names import is_temporary
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Place:
     def is_passing(self, value: str) -> bool:
         """A temporary that is read once: it stands in the expression that reads it."""
         let = self.scope.facts.lets.get(value)
-        if let is None or not (value == "t" or value.startswith("t_")):
+        if let is None or not is_temporary(value):
             return False
         if not isinstance(let.op, Ew):
             return False

@@ -13,6 +13,7 @@ from kdsl.passes.cpu.plan import (
     Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Run, Step, Transpose,
     Write,
 )  # fmt: skip
+from kdsl.passes.names import is_temporary
 
 
 def print_steps(scope: Scope, steps: tuple[Step, ...]) -> None:
@@ -70,9 +71,12 @@ def _spans(scope: Scope, step: Step) -> list[Span]:
 
 def _define(scope: Scope, let: Let) -> None:
     """A scalar that the author named; temporaries are written where they are read."""
-    temporary = let.name == "t" or let.name.startswith("t_")
     text = bare(scope.scalar_op(let))
-    if temporary or text.replace("_", "a").isalnum() or let.name not in scope.facts.users:
+    if (
+        is_temporary(let.name)
+        or text.replace("_", "a").isalnum()
+        or let.name not in scope.facts.users
+    ):
         return
     name = scope.names.of("value", let.name)
     scope.line(f"const {compute_type(let.type.dtype)} {name} = {text};")
