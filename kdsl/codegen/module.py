@@ -40,6 +40,7 @@ def host_sources(
     return {
         f"{name}.cc": render("host/module.cc.j2", m=module),
         f"{name}.h": render("host/module.h.j2", m=module),
+        f"{name}_args.h": render("host/args.h.j2", m=module),
     }
 
 

@@ -282,9 +282,9 @@ static void take_run(const void* args, char*, kdsl::i64 begin, kdsl::i64 end) {
   for (kdsl::i64 i = begin; i < end; ++i) {
     const kdsl::i64 id = static_cast<const kdsl::i64*>(a.ids)[i];
     if (id < 0 || id >= a.M) {
-      a.fault->record(0, id, a.M);
+      record(a.fault, 0, id, a.M);
     } else if (kWide && id >= 4) {
-      a.fault->record(1, id, 4);
+      record(a.fault, 1, id, 4);
     } else {
       static_cast<float*>(a.o)[i] =
           static_cast<const float*>(a.x)[id * a.x_strides[0] + (kWide ? id : 0)];

@@ -26,6 +26,7 @@ def test_host_side_of_the_samples(golden):
     sources = host_sources("samples", samples.kernels(), BOTH)
     golden("host/samples.cc", sources["samples.cc"])
     golden("host/samples.h", sources["samples.h"])
+    golden("host/samples_args.h", sources["samples_args.h"])
 
 
 def test_header_beside_an_exported_library(golden):
@@ -62,7 +63,7 @@ def test_parameters_may_have_names_that_cpp_or_the_template_uses():
     )
     func = ir.Func("float", (), ("N",), (), (), (), ())
     sources = host_sources("m", [unit_of(signature, Compiled(func))], BOTH[:1])
-    assert "  const void* new_;  // f32[N]\n" in sources["m.h"]
+    assert "  const void* new_;  // f32[N]\n" in sources["m_args.h"]
     assert '  kdsl::Input call_(call, 1, "call", kdsl::kF32, N);\n' in sources["m.cc"]
     assert "  count_.pass(args.count, args.count_strides);\n" in sources["m.cc"]
     assert "  scratch_.pass(args.scratch_, args.scratch__strides);\n" in sources["m.cc"]

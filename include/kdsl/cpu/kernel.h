@@ -1,26 +1,21 @@
-// kdsl/cpu/kernel.h: what the host part of a module knows of its kernels; plain data, no code.
+// kdsl/cpu/kernel.h: what the host part of a module knows of its kernels; data and no code.
 #pragma once
+
+#include <kdsl/args.h>
 
 namespace kdsl {
 
-typedef long i64;
-
-/// The first index of a call that was outside its tensor. `site` counts the checks of a kernel.
-struct Fault {
-  int found;
-  int site;
-  i64 index, size;
-
-  /// Says that `index` is not in [0, size); whoever comes first is heard.
-  void record(int at, i64 outside, i64 of) {
-    int none = 0;
-    if (!__atomic_compare_exchange_n(&found, &none, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-      return;
-    site = at;
-    index = outside;
-    size = of;
+/// Says that `index` is not in [0, size); whoever comes first is heard.
+inline void record(Fault* fault, int site, i64 index, i64 size) {
+  int none = 0;
+  if (!__atomic_compare_exchange_n(&fault->found, &none, 1, false, __ATOMIC_RELAXED,
+                                   __ATOMIC_RELAXED)) {
+    return;
   }
-};
+  fault->site = site;
+  fault->index = index;
+  fault->size = size;
+}
 
 /// One parallel loop. Tasks [begin, end) may run on any thread, each with an arena of its own.
 struct Phase {

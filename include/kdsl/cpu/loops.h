@@ -81,7 +81,7 @@ static inline KDSL_INLINE void fill(V (&v)[U], T x) {
 /// Whether an index is not in [0, size); if so, `fault` remembers it.
 static inline bool outside(Fault* fault, int site, i64 index, i64 size) {
   if ((u64)index < (u64)size) return false;
-  fault->record(site, index, size);
+  record(fault, site, index, size);
   return true;
 }
 

@@ -3,40 +3,10 @@
 
 #include <kdsl/cpu/kernel.h>
 
-/// Arguments of `axpy`. Strides count elements; the last of a tensor is 1.
-struct axpy_args {
-  float a;  // f32
-  const void* x;  // f32[M, N]
-  kdsl::i64 x_strides[2];
-  const void* y;  // f32[M, N]
-  kdsl::i64 y_strides[2];
-  void* o;  // f32[M, N]
-  kdsl::i64 o_strides[2];
-  void* scratch;
-  kdsl::Fault* fault;
-  kdsl::i64 M, N;
-};
+#include "samples_args.h"
 
 extern const kdsl::Kernel axpy_avx2;
 extern const kdsl::Kernel axpy_sse2;
-
-/// Arguments of `attention`. Strides count elements; the last of a tensor is 1.
-struct attention_args {
-  const void* q;  // T[B, H, M, D]
-  kdsl::i64 q_strides[4];
-  const void* k;  // T[B, G, N, D]
-  kdsl::i64 k_strides[4];
-  const void* v;  // T[B, G, N, D]
-  kdsl::i64 v_strides[4];
-  float scale;  // f32
-  void* o;  // T[B, H, M, D]
-  kdsl::i64 o_strides[4];
-  void* lse;  // f32[B, H, M]
-  kdsl::i64 lse_strides[3];
-  void* scratch;
-  kdsl::Fault* fault;
-  kdsl::i64 B, H, M, D, G, N;
-};
 
 extern const kdsl::Kernel attention_f32_D64_avx2;
 extern const kdsl::Kernel attention_f32_D64_sse2;
@@ -51,57 +21,11 @@ extern const kdsl::Kernel attention_f32_sse2;
 extern const kdsl::Kernel attention_f32_causal_avx2;
 extern const kdsl::Kernel attention_f32_causal_sse2;
 
-/// Arguments of `pick`. Strides count elements; the last of a tensor is 1.
-struct pick_args {
-  const void* x;  // f32[N, D]
-  kdsl::i64 x_strides[2];
-  const void* half;  // f32[N, D // 2]
-  kdsl::i64 half_strides[2];
-  void* count;  // i32[()]
-  bool flag;  // bool
-  void* o;  // f32[K, N // G]
-  kdsl::i64 o_strides[2];
-  int G;  // i32
-  int limit;  // i32
-  float bias;  // f32
-  void* scratch;
-  kdsl::Fault* fault;
-  kdsl::i64 N, D, K, dim_G;
-};
-
 extern const kdsl::Kernel pick_K2_avx2;
 extern const kdsl::Kernel pick_K2_sse2;
 
-/// Arguments of `drop`. Strides count elements; the last of a tensor is 1.
-struct drop_args {
-  const void* x;  // T[N]
-  kdsl::i64 x_strides[1];
-  const void* y;  // T[M]
-  kdsl::i64 y_strides[1];
-  kdsl::i64 N;  // i64
-  void* o;  // T[N - M, 2]
-  kdsl::i64 o_strides[2];
-  void* scratch;
-  kdsl::Fault* fault;
-  kdsl::i64 dim_N, M;
-};
-
 extern const kdsl::Kernel drop_f32_avx2;
 extern const kdsl::Kernel drop_f32_sse2;
-
-/// Arguments of `take`. Strides count elements; the last of a tensor is 1.
-struct take_args {
-  const void* ids;  // i64[N]
-  kdsl::i64 ids_strides[1];
-  const void* x;  // f32[M, 4]
-  kdsl::i64 x_strides[2];
-  void* runs;  // i32[()]
-  void* o;  // f32[N]
-  kdsl::i64 o_strides[1];
-  void* scratch;
-  kdsl::Fault* fault;
-  kdsl::i64 N, M;
-};
 
 extern const kdsl::Kernel take_avx2;
 extern const kdsl::Kernel take_sse2;
