@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   printf("child %d\n", status);
 
   KdslRuntime table = {KDSL_RUNTIME_VERSION, sizeof(table), count_raise, NULL, no_memory,
-                       run_backwards};
+                       run_backwards,        NULL};
   *(const KdslRuntime**)dlsym(library, "__kdsl_rt") = &table;
   memset(o, 0, sizeof(o));
   failed = axpy(NULL, args, 4, &result);

@@ -29,6 +29,9 @@ typedef struct KdslRuntime {
   /// returns when all are done. NULL: the module finds threads itself.
   void (*parallel_for)(int64_t tasks, void (*body)(void* ctx, int64_t begin, int64_t end),
                        void* ctx);
+  /// The loader's form of a function of TVM FFI's C API, by its name ("TVMFFIErrorSetRaised"); NULL
+  /// where it has none. Modules ask here first, then libtvm_ffi where that is in the process.
+  void* (*symbol)(const char* name);
 } KdslRuntime;
 
 #ifdef __cplusplus
