@@ -65,21 +65,21 @@ def _header_names() -> frozenset[str]:
 
 
 def _kernel(exported: str, plan: Plan) -> KernelText:
-    phases = tuple(_Phase(exported, plan, i).text() for i in range(len(plan.phases)))
+    phases = tuple(PhasePrinter(exported, plan, i).text() for i in range(len(plan.phases)))
     return KernelText(plan.func.name, phases, _scratch_size(exported, plan))
 
 
 def _scratch_size(exported: str, plan: Plan) -> tuple[str, ...]:
     if not plan.func.scratch:
         return ("(void)args;", "return 0;")
-    printer = _Phase(exported, plan, 0)
+    printer = PhasePrinter(exported, plan, 0)
     sizes = ", ".join(printer.scratch_bytes(s) for s in plan.func.scratch)
     total = sizes if len(plan.func.scratch) == 1 else f"scratch_total({sizes})"
     return tuple(part for line in (*printer.prelude(sizes), f"return {total};")
                  for part in wrapped(line))  # fmt: skip
 
 
-class _Phase:
+class PhasePrinter:
     """Prints one phase."""
 
     def __init__(self, exported: str, plan: Plan, number: int) -> None:
@@ -87,10 +87,12 @@ class _Phase:
         self.exported, self.func, self.number = exported, func, number
         self.phase: Parallel = func.phases[number]
         self.plan: PhasePlan = plan.phases[number]
-        names = Names(_header_names())
         facts = Facts(replace(func, phases=(self.phase,)), self.phase)
-        self.scope = Scope(func, facts, self.plan, names)
+        self.scope = self.make_scope(facts)
         self.scope.depth = 2
+
+    def make_scope(self, facts: Facts) -> Scope:
+        return Scope(self.func, facts, self.plan, Names(_header_names()))
 
     def text(self) -> PhaseText:
         scope, func = self.scope, self.func
@@ -100,48 +102,48 @@ class _Phase:
         print_steps(scope, self.plan.steps)
         lines = scope.finish()
         body = "\n".join(lines)
-        tasks_of = self._task(body)
+        tasks_of = self.task_lines(body)
         body = "\n".join([*tasks_of, body])
         many = len(func.phases) > 1
         place = f", phase {self.number + 1} of {len(func.phases)}" if many else ""
-        tasks = " * ".join(map(self._count, self.phase.vars)) or "1"
+        tasks = " * ".join(map(self.count, self.phase.vars)) or "1"
         arrays = [b for b in self.plan.buffers if b.axes]
-        sizes = [f"bytes += {self._bytes(b)};  // {scope.buffer_name(b)}" for b in arrays]
+        sizes = [f"bytes += {self.bytes(b)};  // {scope.buffer_name(b)}" for b in arrays]
         total = ["i64 bytes = 0;", *sizes, "return bytes;"] if sizes else ["return 0;"]
         return PhaseText(
             name=f"{func.name}_run{self.number}" if many else f"{func.name}_run",
-            comment=f"{self._summary()}{place}.",
+            comment=f"{self.summary()}{place}.",
             tasks=(*self.prelude(tasks), f"return {tasks};"),
             arena=(*self.prelude("\n".join(sizes)), *total),
-            head=tuple(self._head(arrays, body)),
+            head=tuple(self.head(arrays, body)),
             body=(*tasks_of, *lines),
             tail=("stream_fence();",) if "st_far(" in body else (),
         )
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         fixed = "".join(f", {d} = {n}" for d, n in self.func.fixed)
-        return f"{self.func.name}: one task is {self._task_words()}{fixed}"
+        return f"{self.func.name}: one task is {self.task_words()}{fixed}"
 
-    def _task_words(self) -> str:
+    def task_words(self) -> str:
         names = [v.var for v in self.phase.vars]
         return f"one ({', '.join(names)})" if names else "the whole"
 
     # ---- sizes
 
-    def _count(self, each: Each) -> str:
+    def count(self, each: Each) -> str:
         if not each.is_tile:
             text = self.scope.extent(each.extent)
             return text if text.isalnum() else f"({text})"
         axis = self.func.axis(each.var)
         return f"tiles({self.scope.extent(axis.extent)}, {axis.size})"
 
-    def _elements(self, buffer: Buffer) -> str:
+    def elements(self, buffer: Buffer) -> str:
         assert buffer.lane is not None
         lanes = self.scope.lanes(buffer.lane)
         return f"{self.scope.room(buffer.row)} * {lanes}" if buffer.row else lanes
 
-    def _bytes(self, buffer: Buffer) -> str:
-        return f"room<{COMPUTE[buffer.dtype]}>({self._elements(buffer)})"
+    def bytes(self, buffer: Buffer) -> str:
+        return f"room<{COMPUTE[buffer.dtype]}>({self.elements(buffer)})"
 
     def scratch_bytes(self, scratch: ScratchBuffer) -> str:
         dtype = self.scope.tensor_dtype(scratch.name)
@@ -152,16 +154,16 @@ class _Phase:
 
     def prelude(self, text: str) -> list[str]:
         """The arguments and the dims that a text names."""
-        dims = [self._dim(d) for d in self.func.dims if mentions(text, self.scope.dims[d])]
+        dims = [self.dim(d) for d in self.func.dims if mentions(text, self.scope.dims[d])]
         if not dims:
             return ["(void)args;"]
         needs = any(" a." in d for d in dims)
-        return ([self._arguments()] if needs else ["(void)args;"]) + dims
+        return ([self.arguments()] if needs else ["(void)args;"]) + dims
 
-    def _arguments(self) -> str:
+    def arguments(self) -> str:
         return f"const auto& a = *(const {self.exported}_args*)args;"
 
-    def _dim(self, dim: str) -> str:
+    def dim(self, dim: str) -> str:
         fixed = dict(self.func.fixed)
         name = self.scope.dims[dim]
         if dim in fixed:
@@ -169,33 +171,36 @@ class _Phase:
         clash = any(p.name == dim for p in self.func.params)
         return f"const i64 {name} = a.{f'dim_{dim}' if clash else c_name(dim)};"
 
-    def _head(self, arrays: list[Buffer], body: str) -> list[str]:
+    def head(self, arrays: list[Buffer], body: str) -> list[str]:
         """Declarations in front of the task loop: only what the body names."""
-        scope = self.scope
-        takes = []
-        for b in arrays:
-            kind, name = COMPUTE[b.dtype], scope.buffer_name(b)
-            takes.append(f"{kind}* const {name} = take<{kind}>(arena, {self._elements(b)});")
-        if not takes:
-            takes.append("(void)arena;")
+        takes = self.takes(arrays) or ["(void)arena;"]
         if mentions(body, "alone"):
-            tasks = " * ".join(map(self._count, self.phase.vars)) or "1"
+            tasks = " * ".join(map(self.count, self.phase.vars)) or "1"
             takes.append(f"const bool alone = begin == 0 && end == {tasks};")
         used = "\n".join([body, *takes])
-        params = [line for p in self.func.params for line in self._param(p, used)]
-        params += self._scratch(used)
-        used = "\n".join([used, *params])
-        dims = [self._dim(d) for d in self.func.dims if mentions(used, scope.dims[d])]
-        lines = [*dims, *params, *takes]
+        lines = [*self.declarations(used), *takes]
         if any("a." in line for line in [*lines, body]):
-            lines.insert(0, self._arguments())
+            lines.insert(0, self.arguments())
         else:
             lines.insert(0, "(void)args;")
         if any(isinstance(s, Let) and isinstance(s.op, Dot) for s in walk(self.phase.body)):
             lines.append("const FlushSubnormals flush;")
         return lines
 
-    def _param(self, param: Param, used: str) -> list[str]:
+    def takes(self, arrays: list[Buffer]) -> list[str]:
+        """Declarations of buffers, each behind the one before it in the arena."""
+        names = ((b, COMPUTE[b.dtype], self.scope.buffer_name(b)) for b in arrays)
+        return [f"{t}* const {n} = take<{t}>(arena, {self.elements(b)});" for b, t, n in names]
+
+    def declarations(self, used: str) -> list[str]:
+        """Dims, parameters and scratch tensors, as far as a text names them."""
+        params = [line for p in self.func.params for line in self.param(p, used)]
+        params += self.scratch_tensors(used)
+        used = "\n".join([used, *params])
+        dims = [self.dim(d) for d in self.func.dims if mentions(used, self.scope.dims[d])]
+        return [*dims, *params]
+
+    def param(self, param: Param, used: str) -> list[str]:
         scope = self.scope
         name, field = scope.names.of("param", param.name), c_name(param.name)
         if not isinstance(param.type, TensorType):
@@ -219,7 +224,7 @@ class _Phase:
             lines.append(f"const bool {far} = is_far({count} * (i64)sizeof({kind}));")
         return lines
 
-    def _scratch(self, used: str) -> list[str]:
+    def scratch_tensors(self, used: str) -> list[str]:
         """Scratch tensors lie one behind the other in the call's block."""
         scope = self.scope
         lines: list[str] = []
@@ -241,13 +246,13 @@ class _Phase:
 
     # ---- tasks
 
-    def _task(self, body: str) -> list[str]:
+    def task_lines(self, body: str) -> list[str]:
         """Which iteration a task is: the last variable changes fastest. Only what is read."""
         scope = self.scope
         lines: list[str] = []
         left = "task"
         for i, each in enumerate(reversed(self.phase.vars)):
-            count = self._count(each)
+            count = self.count(each)
             at = left if i == len(self.phase.vars) - 1 else f"{left} % {count}"
             if each.is_tile:
                 axis = self.func.axis(each.var)

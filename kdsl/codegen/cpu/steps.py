@@ -10,8 +10,8 @@ from kdsl.codegen.cpu.text import capture
 from kdsl.errors import InternalError, Span
 from kdsl.ir.nodes import Along, Dot, ForRange, ForTiles, Guard, Let, Load
 from kdsl.passes.cpu.plan import (
-    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Run, Step, Transpose,
-    Write,
+    Branch, Check, Compute, Define, Fold, Hold, Loop, Nest, Pack, Product, Run, Step, Sync,
+    Transpose, Write,
 )  # fmt: skip
 from kdsl.passes.names import is_temporary
 
@@ -37,6 +37,8 @@ def print_steps(scope: Scope, steps: tuple[Step, ...]) -> None:
                 _loop(scope, step)
             case Branch():
                 _branch(scope, step)
+            case Sync():
+                scope.line("sync();")
 
 
 def _spans(scope: Scope, step: Step) -> list[Span]:

@@ -6,6 +6,7 @@ plan every loop walks one axis; the *lane* axis of a nest is the one that vector
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -184,7 +185,12 @@ class Branch:
     merges: tuple[str, ...] = ()
 
 
-Step = Define | Check | Pack | Product | Nest | Transpose | Loop | Branch
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """All threads that share this iteration wait for each other; a CPU thread is alone in it."""
+
+
+Step = Define | Check | Pack | Product | Nest | Transpose | Loop | Branch | Sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +202,11 @@ class PhasePlan:
     buffers: tuple[Buffer, ...]
     homes: tuple[tuple[str, str], ...]
     packs: tuple[tuple[str, str], ...]
+
+    def lane_axes(self) -> frozenset[str]:
+        """Axes along which vectors lie somewhere in the phase."""
+        nests = (s for s in all_steps(self.steps) if isinstance(s, Nest))
+        return frozenset(n.lane for n in nests if n.lane is not None)
 
     def home(self, value: str) -> Buffer | None:
         name = dict(self.homes).get(value)
@@ -211,3 +222,14 @@ class Plan:
 
     func: Func
     phases: tuple[PhasePlan, ...]
+
+
+def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Steps and those inside them, in order."""
+    for step in steps:
+        yield step
+        match step:
+            case Loop(body=body):
+                yield from all_steps(body)
+            case Branch(then=then, other=other):
+                yield from all_steps(then + other)

@@ -1,0 +1,1 @@
+"""Passes and plans of the CUDA target."""
