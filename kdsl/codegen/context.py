@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kdsl.codegen.device import Image
 from kdsl.dims import Dim, Extent
 from kdsl.dtypes import DType, DTypeVar, TensorType
 from kdsl.frontend.signature import Signature
@@ -19,12 +20,19 @@ VERSION = "0.1.0"
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One specialisation. Its fixed dims are `func.fixed`, its symbol is `func.name`."""
+    """One specialisation. Its fixed dims are `func.fixed`, its symbol is `func.name`.
+
+    Attributes:
+        plan: for the CPU.
+        on_cpu, on_cuda: whether the module has CPU code of it, and CUDA code.
+    """
 
     func: Func
     plan: Plan | None = None
     dtypes: tuple[tuple[str, DType], ...] = ()
     statics: tuple[tuple[str, object], ...] = ()
+    on_cpu: bool = True
+    on_cuda: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,7 @@ class KernelUnit:
         file: name of the source file, without folders.
         line: of the `def`.
         sha256: of the kernel's source text.
+        targets: "cpu", "cuda:sm_80".
     """
 
     signature: Signature
@@ -43,6 +52,7 @@ class KernelUnit:
     line: int
     sha256: str
     specialisations: tuple[Compiled, ...]
+    targets: tuple[str, ...] = ("cpu",)
 
     @property
     def name(self) -> str:
@@ -232,6 +242,38 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch on a GPU: `{"symbol", function, threads, smem, symbol_blocks}`.
+
+    Attributes:
+        function: number of the symbol in its module.
+        blocks: how many, over the arguments `a`.
+    """
+
+    symbol: str
+    function: int
+    threads: int
+    smem: int
+    blocks: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceForm:
+    """A specialisation as it runs on a GPU.
+
+    Attributes:
+        scratch: bytes, over the arguments `a`.
+        aligned: bit i for argument i, whose rows must be aligned.
+        fault: number of the place where it reports indices; None where it checks none.
+    """
+
+    launches: tuple[Launch, ...]
+    scratch: str
+    aligned: int
+    fault: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """A specialisation and when it is the one; `when` is empty where it always is."""
 
@@ -239,6 +281,8 @@ class Choice:
     name: str
     #: By the number under which the kernel reports them.
     sites: tuple[Site, ...] = ()
+    on_cpu: bool = True
+    device: DeviceForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +313,7 @@ class HostKernel:
     choices: tuple[Choice, ...]
     choice_values: tuple[str, ...]
     compiled: tuple[str, ...]
+    compiled_cuda: tuple[str, ...]
     groups: tuple[CheckGroup, ...]
     fields: tuple[Field, ...]
     dims: tuple[Field, ...]
@@ -279,6 +324,16 @@ class HostKernel:
     def is_guarded(self) -> bool:
         """Whether a specialisation checks an index."""
         return any(c.sites for c in self.choices)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether a specialisation has CPU code."""
+        return any(c.on_cpu for c in self.choices)
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether a specialisation has CUDA code."""
+        return any(c.device for c in self.choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,3 +353,16 @@ class HostModule:
     origin: str
     kernels: tuple[HostKernel, ...]
     variants: tuple[VariantName, ...]
+    images: tuple[Image, ...] = ()
+
+    @property
+    def functions(self) -> int:
+        """How many functions there are in the device code."""
+        forms = (c.device for k in self.kernels for c in k.choices if c.device)
+        return sum(len(form.launches) for form in forms) + 1
+
+    @property
+    def guarded(self) -> tuple[str, ...]:
+        """Names of specialisations that check indices on a GPU, by the number of their place."""
+        found = (c for k in self.kernels for c in k.choices)
+        return tuple(c.name for c in found if c.device and c.device.fault is not None)

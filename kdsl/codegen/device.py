@@ -1,8 +1,9 @@
-"""What the host side of a module knows of its CUDA kernels: names, launches, memory."""
+"""What the host side of a module knows of its CUDA code: kernels, launches, memory, images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +39,44 @@ class DeviceKernel:
     phases: tuple[DevicePhase, ...]
     scratch: str = "0"
     rows16: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Device code as it lies in a module.
+
+    Attributes:
+        arch: "sm_80", "sm_90a".
+        kind: machine code of it, or PTX for it and later ones.
+    """
+
+    arch: str
+    kind: Literal["cubin", "ptx"]
+
+    @property
+    def symbol(self) -> str:
+        """In C++: `kdsl_sm_80_cubin`."""
+        return f"kdsl_{self.arch}_{self.kind}"
+
+    @property
+    def number(self) -> int:
+        """80 for sm_80."""
+        return int("".join(filter(str.isdigit, self.arch)))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is for this architecture alone."""
+        return not self.arch[-1].isdigit()
+
+    def file(self, module: str) -> str:
+        """The file it is compiled to: `attention_sm_80.cubin`."""
+        return f"{module}_{self.arch}.{self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """The CUDA side of a module: text of `<module>_cuda.cu`, its kernels, what becomes of it."""
+
+    text: str
+    kernels: tuple[DeviceKernel, ...]
+    images: tuple[Image, ...]

@@ -12,6 +12,8 @@ from kdsl.codegen.context import (
     HostModule, KernelUnit, ScalarRead, Site, SizeVar, TensorRead, TypeVariable, VariantName,
     c_name, dim_field, dtype_constant, extent_names, origins, scalar_ctype,
 )  # fmt: skip
+from kdsl.codegen.device import DeviceCode
+from kdsl.codegen.hostdevice import DeviceForms
 from kdsl.codegen.hostexpr import Division, HostValues, extent_c, extent_divisions, literal_c
 from kdsl.codegen.metadata import metadata_text, scalar_type
 from kdsl.codegen.targets import Variant
@@ -25,28 +27,37 @@ from kdsl.ir.walk import guards, walk
 _ROLES = {"in": "Input", "out": "Output", "inout": "InOut"}
 
 #: Names that the entry template uses itself.
-_TAKEN = ("call", "packed", "count", "result", "args", "kernel", "variant", "fault", "sites")
+_TAKEN = (
+    "call", "packed", "count", "result", "args", "kernel", "variant", "fault", "sites", "device",
+    "cuda_module",
+)  # fmt: skip
 
 
 def host_module(
-    name: str, kernels: Iterable[KernelUnit], variants: Iterable[Variant]
+    name: str,
+    kernels: Iterable[KernelUnit],
+    variants: Iterable[Variant],
+    device: DeviceCode | None = None,
 ) -> HostModule:
     """The host side of a module. `variants` go from the most demanding down."""
     units = tuple(kernels)
+    forms = DeviceForms(device.kernels if device else ())
     return HostModule(
         VERSION,
         name,
         origins(units),
-        tuple(_Host(u).kernel() for u in units),
+        tuple(_Host(u, forms).kernel() for u in units),
         tuple(VariantName(v.name, v.level) for v in variants),
+        device.images if device else (),
     )
 
 
 class _Host:
     """One kernel's names, and the parts of its entry."""
 
-    def __init__(self, unit: KernelUnit) -> None:
+    def __init__(self, unit: KernelUnit, forms: DeviceForms) -> None:
         self.unit = unit
+        self.forms = forms
         self.signature = unit.signature
         names = _Names()
         self.types = {v.name: names.new(v.name) for v in self.signature.dtype_vars}
@@ -81,7 +92,8 @@ class _Host:
             outputs=tuple(self._tensor(i, p) for i, p in enumerate(parameters) if p.kind == "out"),
             choices=tuple(self._choices()),
             choice_values=tuple(self._choice_values()),
-            compiled=self._compiled(),
+            compiled=self._compiled(s for s in self.unit.specialisations if s.on_cpu),
+            compiled_cuda=self._compiled(s for s in self.unit.specialisations if s.on_cuda),
             groups=tuple(self._groups()),
             fields=tuple(map(self._field, (p for p in parameters if p.kind != "static"))),
             dims=tuple(Field("kdsl::i64", dims[n], n, self.dims[n]) for n in dims),
@@ -154,7 +166,8 @@ class _Host:
         for s in ordered:
             func = s.plan.func if s.plan else s.func
             sites = tuple(self._site(func, let) for let in guards(func))
-            yield Choice(" && ".join(self._conditions(s)), s.func.name, sites)
+            device = self.forms.form(s, self.signature, sites) if s.on_cuda else None
+            yield Choice(" && ".join(self._conditions(s)), s.func.name, sites, s.on_cpu, device)
 
     def _site(self, func: Func, let: Let) -> Site:
         """What to say of an index that a kernel found outside."""
@@ -203,7 +216,7 @@ class _Host:
         for name in dict.fromkeys(n for s in some for n, _ in s.func.fixed):
             yield self.dims[name]
 
-    def _compiled(self) -> tuple[str, ...]:
+    def _compiled(self, some: Iterable[Compiled]) -> tuple[str, ...]:
         """The specialisations there are, for a message."""
         rows = (
             ", ".join(
@@ -211,7 +224,7 @@ class _Host:
                 for name, value in (*s.dtypes, *s.statics, *s.func.fixed)
                 if not isinstance(value, DType) or len(self._variable(name).choices) > 1
             )
-            for s in self.unit.specialisations
+            for s in some
         )
         return tuple(dict.fromkeys(row for row in rows if row))
 

@@ -32,6 +32,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["comment"] = comment
     environment.filters["braced"] = braced
     environment.filters["prefix"] = lambda text, start: f"{start}{text}"
+    environment.filters["suffixed"] = lambda text, end: f"{text}{end}"
     environment.filters["size_var"] = lambda size: f'{size.var}("{size.text}")'
     return environment
 

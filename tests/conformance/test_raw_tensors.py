@@ -107,7 +107,7 @@ BAD = {
     "cuda": (
         tensor(X, (3, 4), device=(2, 1)),
         "ValueError",
-        "expected f32[M=3, N=4], got f32[3, 4] on cuda:1",
+        "expected f32[M=3, N=4], got f32[3, 4] on cuda:1; this module has no CUDA code",
     ),
     "other device": (
         tensor(X, (3, 4), device=(14, 0)),

@@ -40,13 +40,21 @@ KDSL_INLINE const DLTensor* tensor_of(const TVMFFIAny& arg) {
 
 class ArgReader {
  public:
-  /// `args` are `count` values; a function takes at least `least` and at most `most`.
-  ArgReader(const char* signature, const TVMFFIAny* args, int count, int least, int most)
-      : signature_(signature), args_(args), count_(count) {
+  /// `args` are `count` values; a function takes at least `least` and at most `most`. `has_cuda`:
+  /// its tensors may lie on a GPU.
+  ArgReader(const char* signature, const TVMFFIAny* args, int count, int least, int most,
+            bool has_cuda = false)
+      : signature_(signature), args_(args), count_(count), has_cuda_(has_cuda) {
     if (count < least || count > most) wrong_count(least, most);
   }
 
   bool ok() const { return ok_; }
+
+  /// Where the call's tensors are; host memory of any kind is the CPU's.
+  DLDevice device() const { return device_; }
+  bool on_cuda() const { return device_.device_type == kDLCUDA; }
+  /// Whether nothing runs on such a device.
+  bool lacks(DLDevice device) const { return device.device_type == kDLCUDA && !has_cuda_; }
 
   /// Argument `index`; None where the caller dropped it.
   const TVMFFIAny& operator[](int index) const {
@@ -143,7 +151,41 @@ class ArgReader {
   /// The call's tensors, latest first.
   View* views_ = nullptr;
 
+  static void show(Text& text, const Dim& dim) { text << dim.text << "=" << dim.value; }
+  static void show(Text& text, const TypeVar& type) { text << type.name << "=" << type.value; }
+  template <class T>
+  static void show(Text& text, const Named<T>& named) {
+    text << named.name << "=" << named.value;
+  }
+  template <class... Values>
+  static Text& list(Text& text, const Values&... values) {
+    list_plain(text, ": ", values...);
+    return text;
+  }
+  template <class... Values>
+  static void list_plain(Text& text, const char* separator, const Values&... values) {
+    (void)separator;
+    ((text << separator, show(text, values), separator = ", "), ...);
+  }
+
  private:
+  /// Whether a tensor of this call may be there: where the first one is, all are.
+  KDSL_INLINE bool admits(DLDevice device) {
+    const bool is_host = device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
+                         device.device_type == kDLROCMHost || device.device_type == kDLCUDAManaged;
+    if (!is_host || on_cuda()) return admits_gpu(device);
+    has_device_ = true;
+    return true;
+  }
+  KDSL_NOINLINE bool admits_gpu(DLDevice device) {
+    if (has_device_) {
+      return device.device_type == device_.device_type && device.device_id == device_.device_id;
+    }
+    has_device_ = true;
+    if (!has_cuda_ || device.device_type != kDLCUDA) return false;
+    device_ = device;
+    return true;
+  }
   void bind(TypeVar& variable, int index, DLDataType dtype) {
     if (variable.bound ? variable.value != dtype : !variable.offers(dtype)) {
       Text text;
@@ -213,27 +255,13 @@ class ArgReader {
     }
   }
 
-  static void show(Text& text, const Dim& dim) { text << dim.text << "=" << dim.value; }
-  static void show(Text& text, const TypeVar& type) { text << type.name << "=" << type.value; }
-  template <class T>
-  static void show(Text& text, const Named<T>& named) {
-    text << named.name << "=" << named.value;
-  }
-  template <class... Values>
-  static Text& list(Text& text, const Values&... values) {
-    list_plain(text, ": ", values...);
-    return text;
-  }
-  template <class... Values>
-  static void list_plain(Text& text, const char* separator, const Values&... values) {
-    (void)separator;
-    ((text << separator, show(text, values), separator = ", "), ...);
-  }
-
   const char* signature_;
   const TVMFFIAny* args_;
   int count_;
   bool ok_ = true;
+  bool has_cuda_;
+  bool has_device_ = false;
+  DLDevice device_ = {kDLCPU, 0};
 };
 
 }  // namespace kdsl

@@ -17,6 +17,15 @@ struct Site {
   const char* place;
 };
 
+/// The index that a kernel of the function with this signature has found, and what it had to fit.
+KDSL_COLD inline Text& show_fault(Text& text, const char* signature, const Fault& fault,
+                                  const Site& site) {
+  text << signature << ": index " << fault.index << " is out of range for dimension "
+       << site.dimension << " of `" << site.tensor << "` (" << (site.size ? site.size : "size")
+       << (site.size ? "=" : " ") << fault.size << ")";
+  return site.place ? text << ", at " << site.place : text;
+}
+
 class Call : public ArgReader {
  public:
   using ArgReader::ArgReader;
@@ -44,14 +53,7 @@ class Call : public ArgReader {
   /// After all arguments are read: outputs given or omitted together, none of them over another
   /// tensor; omitted ones made, and rows without gaps for the kernel. False after raising.
   KDSL_NOINLINE bool prepare() {
-    if (!ok()) return false;
-    const View* given = nullptr;
-    const View* omitted = nullptr;
-    for (View* view = views_; view; view = view->next_) {
-      if (view->role_ == View::kOutput) (view->given_ ? given : omitted) = view;
-      if (view->role_ != View::kInput && view->given_ && !is_separate(*view)) return false;
-    }
-    if (given && omitted) return half_omitted(*omitted);
+    if (!outputs_fit()) return false;
     for (View* view = views_; view; view = view->next_) {
       if (view->role_ == View::kInput && !view->given_) continue;
       if (!view->given_ ? !make(*view) : rows_have_gaps(*view) && !close_gaps(*view)) return false;
@@ -93,17 +95,17 @@ class Call : public ArgReader {
     return hand_over(result);
   }
 
- private:
-  static constexpr int kMaxOutputs = 64;
-  /// Tensors so small that hardly a kernel takes long over them.
-  static constexpr uintptr_t kSmall = 32 << 10;
-
-  uintptr_t total_bytes() const {
-    uintptr_t bytes = 0;
+ protected:
+  /// Whether outputs are given or omitted together, and no given one lies over another tensor.
+  KDSL_INLINE bool outputs_fit() {
+    if (!ok()) return false;
+    const View* given = nullptr;
+    const View* omitted = nullptr;
     for (View* view = views_; view; view = view->next_) {
-      bytes += view->end_byte_ - view->first_byte_;
+      if (view->role_ == View::kOutput) (view->given_ ? given : omitted) = view;
+      if (view->role_ != View::kInput && view->given_ && !is_separate(*view)) return false;
     }
-    return bytes;
+    return !given || !omitted || half_omitted(*omitted);
   }
 
   /// Whether there is an element of an output.
@@ -114,7 +116,91 @@ class Call : public ArgReader {
     return false;
   }
 
+  /// Nothing for outputs that were given, a Tensor for one that was made, an Array for several.
+  KDSL_NOINLINE int hand_over(TVMFFIAny* result) {
+    TVMFFIObject* object = nullptr;
+    if (made_count_ == 1) object = &made_[0]->head;
+    if (made_count_ > 1) {
+      // Views are listed from the last to the first, and so are the tensors made for them.
+      KdslTensorObject* ordered[kMaxOutputs];
+      for (int i = 0; i < made_count_; ++i) ordered[i] = made_[made_count_ - 1 - i];
+      KdslArrayObject* array = new_array(ordered, made_count_);
+      if (!array) return out_of_memory();
+      object = &array->head;
+    }
+    if (!result && object) {
+      drop();
+      return no_place();
+    }
+    made_count_ = 0;
+    if (!result) return 0;  // a C host that passes all outputs may leave it out
+    result->type_index = object ? object->type_index : static_cast<int32_t>(kTVMFFINone);
+    result->zero_padding = 0;
+    result->v_obj = object;
+    return 0;
+  }
+
+  /// Take a tensor that was made for an output; null: there was no memory.
+  bool adopt(View& view, KdslTensorObject* made, const DLTensor& prototype) {
+    if (!made) return cannot_make(view, prototype);
+    made_[made_count_++] = made;
+    view.data_ = static_cast<char*>(made->tensor.data) + made->tensor.byte_offset;
+    view.first_byte_ = reinterpret_cast<uintptr_t>(view.data_);
+    view.end_byte_ = view.first_byte_ + byte_count(prototype);
+    compact_strides(view);
+    return true;
+  }
+  /// Whether a tensor for an output can be made and kept.
+  bool can_make(const DLTensor& prototype) const {
+    return made_count_ < kMaxOutputs && byte_count(prototype) >= 0;
+  }
+
+  static void compact_strides(View& view) {
+    i64 stride = 1;
+    for (int i = view.ndim_ - 1; i >= 0; --i) {
+      view.strides_[i] = stride;
+      stride *= view.sizes_[i];
+    }
+  }
+
+  /// Whether the elements of a row lie apart; kernels take them to be neighbours.
+  static bool rows_have_gaps(const View& view) {
+    const int last = view.ndim_ - 1;
+    return view.has_gaps_ && view.end_byte_ && view.sizes_[last] > 1 && view.strides_[last] != 1;
+  }
+
+  KDSL_COLD int bad_size(const char* what) {
+    Text text;
+    text << signature() << ": " << what << " that does not fit in 64 bits";
+    return fail("ValueError", text);
+  }
+
+  KDSL_COLD bool cannot_make(const View& view, const DLTensor& prototype) {
+    Text text;
+    argument(text, view.index_, view.name_);
+    const bool fits = byte_count(prototype) >= 0;
+    text << (fits ? "no memory for " : "a size in bytes that does not fit in 64 bits: ");
+    return fail(fits ? "MemoryError" : "ValueError", text << prototype) == 0;
+  }
+
+  KDSL_COLD int out_of_memory() {
+    Text text;
+    return fail("MemoryError", text << signature() << ": no memory for temporary values");
+  }
+
+ private:
+  static constexpr int kMaxOutputs = 64;
+  /// Tensors so small that hardly a kernel takes long over them.
+  static constexpr uintptr_t kSmall = 32 << 10;
   struct Copy;
+
+  uintptr_t total_bytes() const {
+    uintptr_t bytes = 0;
+    for (View* view = views_; view; view = view->next_) {
+      bytes += view->end_byte_ - view->first_byte_;
+    }
+    return bytes;
+  }
 
   bool is_separate(const View& output) {
     for (View* other = views_; other; other = other->next_) {
@@ -159,11 +245,7 @@ class Call : public ArgReader {
 
   KDSL_COLD int out_of_range(const Fault& fault, const Site& site) {
     Text text;
-    text << signature() << ": index " << fault.index << " is out of range for dimension "
-         << site.dimension << " of `" << site.tensor << "` (";
-    text << (site.size ? site.size : "size") << (site.size ? "=" : " ") << fault.size << ")";
-    if (site.place) text << ", at " << site.place;
-    return fail("IndexError", text);
+    return fail("IndexError", show_fault(text, signature(), fault, site));
   }
 
   KDSL_COLD int no_variant() {
@@ -171,51 +253,10 @@ class Call : public ArgReader {
     return fail("RuntimeError", text << signature() << ": compiled for a newer kind of CPU only");
   }
 
-  KDSL_COLD int bad_size(const char* what) {
-    Text text;
-    text << signature() << ": " << what << " that does not fit in 64 bits";
-    return fail("ValueError", text);
-  }
-
-  KDSL_COLD bool cannot_make(const View& view, const DLTensor& prototype) {
-    Text text;
-    argument(text, view.index_, view.name_);
-    const bool fits = byte_count(prototype) >= 0;
-    text << (fits ? "no memory for " : "a size in bytes that does not fit in 64 bits: ");
-    return fail(fits ? "MemoryError" : "ValueError", text << prototype) == 0;
-  }
-
-  KDSL_COLD int out_of_memory() {
-    Text text;
-    return fail("MemoryError", text << signature() << ": no memory for temporary values");
-  }
-
   KDSL_NOINLINE bool make(View& view) {
     // Of the CPU also where an input is pinned memory of a GPU.
     DLTensor prototype = {nullptr, {kDLCPU, 0}, view.ndim_, view.dtype(), view.sizes_, nullptr, 0};
-    const bool can = made_count_ < kMaxOutputs && byte_count(prototype) >= 0;
-    KdslTensorObject* made = can ? allocate(prototype) : nullptr;
-    if (!made) return cannot_make(view, prototype);
-    made_[made_count_++] = made;
-    view.data_ = static_cast<char*>(made->tensor.data) + made->tensor.byte_offset;
-    view.first_byte_ = reinterpret_cast<uintptr_t>(view.data_);
-    view.end_byte_ = view.first_byte_ + byte_count(prototype);
-    compact_strides(view);
-    return true;
-  }
-
-  static void compact_strides(View& view) {
-    i64 stride = 1;
-    for (int i = view.ndim_ - 1; i >= 0; --i) {
-      view.strides_[i] = stride;
-      stride *= view.sizes_[i];
-    }
-  }
-
-  /// Whether the elements of a row lie apart; kernels take them to be neighbours.
-  static bool rows_have_gaps(const View& view) {
-    const int last = view.ndim_ - 1;
-    return view.has_gaps_ && view.end_byte_ && view.sizes_[last] > 1 && view.strides_[last] != 1;
+    return adopt(view, can_make(prototype) ? allocate(prototype) : nullptr, prototype);
   }
 
   KDSL_COLD bool close_gaps(View& view) {
@@ -244,30 +285,6 @@ class Call : public ArgReader {
 
   static void move(const View& view, const Strided& to, const Strided& from) {
     copy_elements(view.element_bytes(), to, from, view.sizes_, view.ndim_);
-  }
-
-  /// Nothing for outputs that were given, a Tensor for one that was made, an Array for several.
-  KDSL_NOINLINE int hand_over(TVMFFIAny* result) {
-    TVMFFIObject* object = nullptr;
-    if (made_count_ == 1) object = &made_[0]->head;
-    if (made_count_ > 1) {
-      // Views are listed from the last to the first, and so are the tensors made for them.
-      KdslTensorObject* ordered[kMaxOutputs];
-      for (int i = 0; i < made_count_; ++i) ordered[i] = made_[made_count_ - 1 - i];
-      KdslArrayObject* array = new_array(ordered, made_count_);
-      if (!array) return out_of_memory();
-      object = &array->head;
-    }
-    if (!result && object) {
-      drop();
-      return no_place();
-    }
-    made_count_ = 0;
-    if (!result) return 0;  // a C host that passes all outputs may leave it out
-    result->type_index = object ? object->type_index : static_cast<int32_t>(kTVMFFINone);
-    result->zero_padding = 0;
-    result->v_obj = object;
-    return 0;
   }
 
   KDSL_NOINLINE void drop() {

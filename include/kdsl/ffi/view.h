@@ -59,6 +59,7 @@ class View {
 
  private:
   friend class Call;
+  friend class CudaCall;
 
   /// Find the tensor in the argument, check it, bind dims and dtype.
   KDSL_INLINE void bind(const TVMFFIAny& arg) {
@@ -67,7 +68,7 @@ class View {
     given_ = true;
     if (tensor->ndim != ndim_ || !accept(tensor->dtype)) return mismatch("TypeError");
     if (ndim_ && !tensor->shape) return mismatch("ValueError");
-    if (!is_host_memory(tensor->device)) return mismatch("ValueError");
+    if (!args_.admits(tensor->device)) return wrong_device(*tensor);
     data_ = static_cast<char*>(tensor->data) + tensor->byte_offset;
     i64 elements = 1;
     bool countable = true;
@@ -146,6 +147,15 @@ class View {
     args_.fail(kind, text << ", got " << args_[index_]);
   }
 
+  KDSL_COLD void wrong_device(const DLTensor& tensor) const {
+    Text text;
+    args_.argument(text, index_, name_) << "expected ";
+    show_expected(text);
+    text << args_.device() << ", got " << tensor;
+    if (args_.lacks(tensor.device)) text << "; this module has no CUDA code";
+    args_.fail("ValueError", text);
+  }
+
   KDSL_COLD void bad_memory(const char* what) const {
     Text text;
     args_.fail("ValueError", args_.argument(text, index_, name_) << what);
@@ -194,11 +204,6 @@ class View {
       if (extents_[i].dim == &dim) return tensor;
     }
     return nullptr;
-  }
-
-  KDSL_INLINE static bool is_host_memory(DLDevice device) {
-    return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
-           device.device_type == kDLROCMHost || device.device_type == kDLCUDAManaged;
   }
 
   KDSL_INLINE DLDataType dtype() const {
