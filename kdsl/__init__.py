@@ -56,36 +56,33 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 
-#: The module that holds each public name.
+#: The module that holds each public name but those of the language, which `kdsl.lang` lists.
 _HOMES = {
     "kdsl.dims": "dims",
     "kdsl.dtypes": ("bf16 boolean dtypes f16 f32 f64 f8e4m3 f8e5m2 i16 i32 i64 i8 u16 u32 u64 u8"),
     "kdsl.errors": "BuildError InternalError KernelError KernelSyntaxError KernelTypeError",
     "kdsl.export": "export",
     "kdsl.kernel": "Kernel kernel",
-    "kdsl.lang": (
-        "InOut LOG2E Out Static abs all any arange argmax argmin atomic_add ceil cos cumsum dot "
-        "erf exp exp2 floor fma fmax fmin full inf inline log log2 max maximum mean min minimum "
-        "nan ones parallel prod require round rsqrt scratch sigmoid sin sqrt sum tanh tiles "
-        "where zeros"
-    ),
     "kdsl.runtime": "Function Module load_module",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_HOME)
-
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'kdsl' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
+    if name == "__all__":
+        return sorted({*_HOME, *import_module("kdsl.lang").__all__})
+    home = _HOME.get(name)
+    if home is None:
+        if name.startswith("_") or name not in import_module("kdsl.lang").__all__:
+            raise AttributeError(f"module 'kdsl' has no attribute {name!r}")
+        home = "kdsl.lang"
+    value: object = getattr(import_module(home), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *__getattr__("__all__")})  # type: ignore[misc]
 
 
 class _Package(ModuleType):

@@ -3,7 +3,7 @@
     python -m tools.language_reference
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. What the CPU column says is found
-by planning a kernel of one operation for each dtype, without compiling it.
+by generating code of one operation for each dtype, without compiling it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from kdsl import lang
 from kdsl.dtypes import DTYPES, DType
 from kdsl.errors import KernelError
 from kdsl.lang import names, promote
-from kdsl.lang.ops import OPS, REDUCTIONS, OpInfo
+from kdsl.lang.operation import OpInfo
+from kdsl.lang.ops import FUNCTIONS, OPS, REDUCTIONS
 from kdsl.lang.promote import WEAK_FLOAT, WEAK_INT, Operand, PromotionError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "language.md"
@@ -101,9 +102,7 @@ def dtype_table() -> str:
 
 
 def elementwise_table() -> str:
-    functions: dict[str, Callable[..., object]] = {
-        fn: f for f, fn in names.ELEMENTWISE.items() if callable(f)
-    }
+    functions = {op.name: f for f, op in FUNCTIONS.items() if callable(f)}
 
     def row(op: OpInfo) -> tuple[str, ...]:
         function = functions.get(op.name)
@@ -189,7 +188,7 @@ def single_table() -> str:
 
 def name_table() -> str:
     """Every public name that no other table has."""
-    shown = {*names.ELEMENTWISE.values(), *names.REDUCTIONS.values()}
+    shown = {*(op.name for op in FUNCTIONS.values()), *names.REDUCTIONS.values()}
     shown |= {"boolean" if d == "bool" else d for d in DTYPES}
     return markdown(
         ("name", "what it is"),
@@ -239,7 +238,7 @@ def available(expression: str) -> str:
 
 
 def plans(expression: str, dtype: DType) -> bool:
-    """Whether a kernel that stores this expression of x, y, z and the bools c has a plan."""
+    """Whether a kernel that stores this expression of x, y, z and the bools c has code."""
     of = "boolean" if dtype.name == "bool" else dtype.name
     whole = "axis=" in expression
     loop, index, shape = ("_ in kdsl.parallel(1)", "[:]", "()") if whole else (
@@ -253,7 +252,7 @@ def k(p: {of}[N], q: {of}[N], r: {of}[N], b: boolean[N], o: Out[f64[{shape}]]):
     namespace = {n: getattr(lang, n) for n in lang.__all__} | {"kdsl": lang, "N": lang.dims("N")[0]}
     exec(source, namespace)
     try:
-        kdsl.kernel(source=source)(namespace["k"]).show("plan")
+        kdsl.kernel(source=source)(namespace["k"]).show("cpu")
     except KernelError:
         return False
     return True

@@ -36,20 +36,20 @@ class Bound:
 def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> (
     dict[str, object]
 ):  # fmt: skip
-    """Arguments by parameter name, as Python binds them; None stands for an omitted one.
+    """Arguments by parameter name; None stands for an omitted one. All may come by position.
 
     Raises:
         TypeError: too many or missing arguments, an unknown or repeated keyword.
     """
     text = signature.text
-    positional = [p for p in signature if not p.keyword_only]
-    if len(args) > len(positional):
-        least = sum(p.kind != "out" and p.default is MISSING for p in positional)
-        most = len(positional)
+    most = len(signature.parameters)
+    required = [p.kind != "out" and p.default is MISSING for p in signature]
+    least = max((i for i, needed in enumerate(required, 1) if needed), default=0)
+    if len(args) > most or (len(args) < least and not kwargs):
         wanted = str(most) if least == most else f"{least} to {most}"
         plural = "" if most == 1 else "s"
         raise TypeError(f"{text}: expected {wanted} argument{plural}, got {len(args)}")
-    values: dict[str, object] = dict(zip((p.name for p in positional), args, strict=False))
+    values: dict[str, object] = dict(zip((p.name for p in signature), args, strict=False))
     names = [p.name for p in signature]
     for name, value in kwargs.items():
         if name in signature.fixed:

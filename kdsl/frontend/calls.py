@@ -26,8 +26,9 @@ from kdsl.frontend.values import (
     describe,
     is_number,
 )  # fmt: skip
+from kdsl.lang import __all__ as LANGUAGE  # noqa: N812
 from kdsl.lang import names
-from kdsl.lang.ops import OPS, REDUCTIONS, SCANS
+from kdsl.lang.ops import FUNCTIONS, OPS, REDUCTIONS, SCANS
 
 _REDUCING = (*REDUCTIONS, "mean")
 _SCANNING = {f"cum{fn}": fn for fn in SCANS}
@@ -78,27 +79,21 @@ def call(ctx: Context, function: object, arguments: Arguments, name: str) -> obj
         return _method(ctx, function, arguments)
     try:
         lowered = _LANGUAGE.get(function)
-        fn = names.ELEMENTWISE.get(function) or names.BUILTIN_ELEMENTWISE.get(function)
+        info = FUNCTIONS.get(function)
         loop = _LOOPS.get(function)
     except TypeError:
-        lowered = fn = loop = None
+        lowered = info = loop = None
     if lowered is not None:
         return lowered(ctx, arguments)
-    if fn is not None:
-        parameters = {1: "x", 2: "a b", 3: "a b c"}[_arity(fn)]
-        if fn == "where":
-            parameters = "condition a b"
-        bound = arguments.bind(ctx, name, parameters)
-        return elementwise.apply(ctx, fn, [bound[p] for p in parameters.split()], arguments.span)
+    if info is not None:
+        bound = arguments.bind(ctx, name, " ".join(info.parameters))
+        operands = [bound[p] for p in info.parameters]
+        return elementwise.apply(ctx, info.name, operands, arguments.span)
     if loop is not None:
         raise ctx.syntax_error(f"`{name}` stands in the wrong place", arguments.span, loop)
     if isinstance(function, Closure) or _is_helper(function):
         return ctx.call(function, arguments, name)
     return _python(ctx, function, arguments, name)
-
-
-def _arity(fn: str) -> int:
-    return OPS[fn].arity
 
 
 def _is_helper(function: object) -> bool:
@@ -188,6 +183,11 @@ def _method(ctx: Context, method: Method, arguments: Arguments) -> object:
     return _reduce(ctx, method.name, owner, bound, arguments.span)
 
 
+def _absolute(ctx: Context, arguments: Arguments) -> object:
+    operand = arguments.bind(ctx, "abs", "x")["x"]
+    return elementwise.apply(ctx, "abs", [operand], arguments.span)
+
+
 def _extreme(fn: str, op: str) -> Lowered:
     """Python's `max` and `min` of scalars: the first of equals, as comparisons decide."""
 
@@ -267,6 +267,7 @@ _LANGUAGE: dict[object, Lowered] = {
     names.dot: _dot,
     names.arange: _arange,
     names.require: _require,
+    builtins.abs: _absolute,
     builtins.max: _extreme("max", "gt"),
     builtins.min: _extreme("min", "lt"),
     builtins.int: _convert(int),
@@ -324,7 +325,7 @@ def _not_callable(ctx: Context, function: object, arguments: Arguments, name: st
     last = name.rpartition(".")[2]
     if not callable(function):
         return ctx.type_error(f"`{name}` is no function", arguments.span, describe(function))
-    if hasattr(names, last) and module in ("numpy", "torch", "jax", "math"):
+    if last in LANGUAGE and module in ("numpy", "torch", "jax", "math"):
         help = f"the language's own is kdsl.{last}"
     else:
         help = "a kernel calls functions of kdsl, of math, and helpers written in Python"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -18,29 +17,6 @@ from kdsl.lang import promote
 from kdsl.lang.ops import OPS
 from kdsl.lang.promote import PromotionError
 
-_PYTHON: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "pow": operator.pow,
-    "neg": operator.neg,
-    "abs": abs,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "not": operator.invert,
-    "shl": operator.lshift,
-    "shr": operator.rshift,
-}
 _ON_DIMS = ("add", "sub", "mul", "floordiv", "mod")
 
 
@@ -65,7 +41,7 @@ def apply(ctx: Context, fn: str, operands: list[Operand], span: Span) -> object:
             for value, o in zip(values, operands, strict=True):
                 if isinstance(value, int):
                     ctx.check_literal(value, i64, o.span)
-            return _PYTHON[fn](*values)
+            return info.meaning(*values)
         if fn == "neg":
             return 0 - values[0]  # type: ignore[operator]
     if fn == "where":
@@ -78,21 +54,11 @@ def apply(ctx: Context, fn: str, operands: list[Operand], span: Span) -> object:
 
 def _constant(ctx: Context, fn: str, values: list[Any], span: Span) -> object:
     try:
-        if fn in _PYTHON:
-            return _PYTHON[fn](*values)
-        return constant_maths(fn, values)
+        return OPS[fn].number(*values)
     except ZeroDivisionError as err:
         raise ctx.type_error("division by zero", span) from err
     except (TypeError, ValueError, OverflowError) as err:
         raise ctx.type_error(f"this cannot be computed: {err}", span) from err
-
-
-def constant_maths(fn: str, values: list[Any]) -> float | int | bool:
-    """A function of the language on Python numbers gives a Python number, in double."""
-    from kdsl.lang.scalars import SCALARS
-
-    result: float | int | bool = SCALARS[fn](*values)
-    return result
 
 
 def promotables(ctx: Context, operands: list[Operand]) -> list[promote.Operand]:

@@ -48,7 +48,8 @@ from kdsl.ir.nodes import (
 )
 from kdsl.ir.printer import show_stmt
 from kdsl.ir.types import Type
-from kdsl.lang.ops import OPS, REDUCTIONS, SCANS, Rule
+from kdsl.lang.operation import Rule
+from kdsl.lang.ops import OPS, REDUCTIONS, SCANS
 from kdsl.lang.promote import Operand, PromotionError, dot
 
 _I64, _BOOL = Type(i64), Type(boolean)
@@ -360,9 +361,9 @@ class _Checker:
             raise _RuleError(f"there is no operation `{op.fn}`")
         _need(len(args) == info.arity, f"`{op.fn}` takes {info.arity} operands, got {len(args)}")
         same = [t.dtype for t in args]
-        if op.fn == "where":
+        for _ in range(info.conditions):
             condition = same.pop(0)
-            _need(condition == boolean, f"the condition of where is {condition}")
+            _need(condition == boolean, f"the condition of {op.fn} is {condition}")
         listed = ", ".join(map(str, same))
         _need(len(set(same)) == 1, f"`{op.fn}` needs one dtype, got {listed}")
         result = self.promoted(op.fn, info.rule, same)

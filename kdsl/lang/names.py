@@ -7,7 +7,6 @@ The frontend recognises these very objects; the tables at the end say what each 
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,117 +24,6 @@ inf = math.inf
 nan = math.nan
 #: log2(e): `exp(x)` is `exp2(x * LOG2E)`.
 LOG2E = 1.4426950408889634
-
-
-def _elementwise(fn: str, *args: object) -> Any:
-    from kdsl.lang.value import elementwise
-
-    return elementwise(fn, *args)
-
-
-def where(condition: object, a: object, b: object) -> Any:
-    """`a` where the condition holds, else `b`, element by element."""
-    return _elementwise("where", condition, a, b)
-
-
-def maximum(a: object, b: object) -> Any:
-    """The larger of two, element by element; NaN if either is NaN."""
-    return _elementwise("maximum", a, b)
-
-
-def minimum(a: object, b: object) -> Any:
-    """The smaller of two, element by element; NaN if either is NaN."""
-    return _elementwise("minimum", a, b)
-
-
-def fmax(a: object, b: object) -> Any:
-    """The larger of two, element by element; a NaN is ignored if the other is a number."""
-    return _elementwise("fmax", a, b)
-
-
-def fmin(a: object, b: object) -> Any:
-    """The smaller of two, element by element; a NaN is ignored if the other is a number."""
-    return _elementwise("fmin", a, b)
-
-
-def exp(x: object) -> Any:
-    """e**x."""
-    return _elementwise("exp", x)
-
-
-def exp2(x: object) -> Any:
-    """2**x."""
-    return _elementwise("exp2", x)
-
-
-def log(x: object) -> Any:
-    """The natural logarithm; -inf of 0, NaN of a negative number."""
-    return _elementwise("log", x)
-
-
-def log2(x: object) -> Any:
-    """The binary logarithm; -inf of 0, NaN of a negative number."""
-    return _elementwise("log2", x)
-
-
-def sqrt(x: object) -> Any:
-    """The square root; NaN of a negative number."""
-    return _elementwise("sqrt", x)
-
-
-def rsqrt(x: object) -> Any:
-    """1 / sqrt(x); inf of 0."""
-    return _elementwise("rsqrt", x)
-
-
-def tanh(x: object) -> Any:
-    """The hyperbolic tangent."""
-    return _elementwise("tanh", x)
-
-
-def sigmoid(x: object) -> Any:
-    """1 / (1 + exp(-x))."""
-    return _elementwise("sigmoid", x)
-
-
-def erf(x: object) -> Any:
-    """The error function."""
-    return _elementwise("erf", x)
-
-
-def sin(x: object) -> Any:
-    """The sine of an angle in radians."""
-    return _elementwise("sin", x)
-
-
-def cos(x: object) -> Any:
-    """The cosine of an angle in radians."""
-    return _elementwise("cos", x)
-
-
-def floor(x: object) -> Any:
-    """The largest integer not above x, in x's dtype."""
-    return _elementwise("floor", x)
-
-
-def ceil(x: object) -> Any:
-    """The smallest integer not below x, in x's dtype."""
-    return _elementwise("ceil", x)
-
-
-def round(x: object) -> Any:
-    """The nearest integer, halves to even, in x's dtype."""
-    return _elementwise("round", x)
-
-
-def abs(x: object) -> Any:
-    """The absolute value."""
-    return _elementwise("abs", x)
-
-
-def fma(a: object, b: object, c: object) -> Any:
-    """a * b + c, rounded once."""
-    return _elementwise("fma", a, b, c)
 
 
 def _reduction(fn: str, x: object, axis: int | None, keepdims: bool) -> Any:
@@ -280,15 +168,6 @@ def inline(fn: F) -> F:
     return fn
 
 
-#: Functions of this module that are elementwise operations, by object.
-ELEMENTWISE: dict[object, str] = {
-    f: f.__name__
-    for f in (
-        where, maximum, minimum, fmax, fmin, exp, exp2, log, log2, sqrt, rsqrt, tanh, sigmoid, erf,
-        sin, cos, floor, ceil, round, abs, fma,
-    )
-}  # fmt: skip
-
 #: Functions of this module that reduce, by object.
 REDUCTIONS: dict[object, str] = {
     f: f.__name__ for f in (sum, prod, max, min, mean, any, all, argmax, argmin)
@@ -296,6 +175,3 @@ REDUCTIONS: dict[object, str] = {
 
 #: Functions of this module that scan, by object.
 SCANS: dict[object, str] = {cumsum: "sum"}
-
-#: Python's own functions that mean the same.
-BUILTIN_ELEMENTWISE: dict[object, str] = {builtins.abs: "abs"}

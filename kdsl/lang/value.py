@@ -12,9 +12,10 @@ from kdsl.dtypes import DType, DTypeVar, boolean, f32, f64, i64
 from kdsl.lang import meaning, promote
 from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype
 from kdsl.lang.context import chosen_dtype
-from kdsl.lang.ops import OPS, REDUCTIONS, SCANS
+from kdsl.lang.operation import OpInfo
+from kdsl.lang.operators import OPERATORS
 from kdsl.lang.promote import Operand, PromotionError
-from kdsl.lang.scalars import SCALARS
+from kdsl.lang.reductions import REDUCTIONS, SCANS
 
 if TYPE_CHECKING:
     from kdsl.lang.run import Tensor
@@ -126,21 +127,23 @@ class Value:
         raise TypeError("a kernel cannot use `@`: write kdsl.dot(a, b)")
 
     def __divmod__(self, other: object) -> tuple[Any, Any]:
-        return elementwise("floordiv", self, other), elementwise("mod", self, other)
+        return elementwise(OPERATORS["floordiv"], self, other), elementwise(
+            OPERATORS["mod"], self, other
+        )
 
     def __neg__(self) -> Any:
         if self.dtype.kind in ("bool", "uint"):
             raise TypeError(f"`-` is not of {self.dtype}")
-        return elementwise("neg", self)
+        return elementwise(OPERATORS["neg"], self)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return elementwise("abs", self)
+        return elementwise(OPERATORS["abs"], self)
 
     def __invert__(self) -> Any:
-        return elementwise("not", self)
+        return elementwise(OPERATORS["not"], self)
 
     # ---- reductions
 
@@ -186,8 +189,10 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _operator(fn: str, swap: bool = False) -> Callable[[Value, object], object]:
+    op = OPERATORS[fn]
+
     def method(self: Value, other: object) -> object:
-        return elementwise(fn, other, self) if swap else elementwise(fn, self, other)
+        return elementwise(op, other, self) if swap else elementwise(op, self, other)
 
     return method
 
@@ -217,7 +222,7 @@ def plain(x: object) -> Value | bool | int | float:
     raise TypeError(f"this is no number: {type(x).__name__}")
 
 
-def elementwise(fn: str, *args: object) -> Any:
+def elementwise(op: OpInfo, *args: object) -> Any:
     """An elementwise operation of values and Python numbers; of numbers alone, a number.
 
     Raises:
@@ -225,27 +230,24 @@ def elementwise(fn: str, *args: object) -> Any:
         TypeError: operands that are no values.
     """
     operands = [plain(a) for a in args]
-    if fn == "pow" and isinstance(operands[1], int) and 1 <= operands[1] <= 4:
+    if op.name == "pow" and isinstance(operands[1], int) and 1 <= operands[1] <= 4:
         return _repeated(operands[0], operands[1])
-    if not any(isinstance(o, Value) for o in operands):
-        return _of_numbers(fn, operands)
-    if fn == "where":
-        return _where(operands)
-    kinds = [_kind(o) for o in operands]
-    if fn == "pow" and promote.arithmetic(*kinds).result.is_int:
+    numbers = [o for o in operands if not isinstance(o, Value)]
+    if len(numbers) == len(operands):
+        return op.number(*numbers)
+    chosen, values = operands[: op.conditions], operands[op.conditions :]
+    for condition in chosen:
+        if not isinstance(condition, Value):
+            return values[0] if condition else values[1]
+        if condition.dtype is not boolean:
+            raise TypeError(f"the condition of `{op.name}` must be bool, got {condition.dtype}")
+    kinds = [_kind(o) for o in values]
+    if op.name == "pow" and promote.arithmetic(*kinds).result.is_int:
         raise PromotionError("an integer power needs an exponent from 1 to 4")
-    dtypes = OPS[fn].promote(*kinds)
-    arrays = [_in_dtype(o, dtypes.compute) for o in operands]
-    return Value(OPS[fn].numpy(*arrays), dtypes.result, dtypes.weak)
-
-
-def _of_numbers(fn: str, operands: list[Any]) -> object:
-    if fn in SCALARS:
-        return SCALARS[fn](*operands)
-    return NUMBER_OPERATORS[fn](*operands)
-
-
-NUMBER_OPERATORS: dict[str, Callable[..., Any]] = {"pow": pow, "neg": lambda x: -x}
+    dtypes = op.rule(*kinds)
+    arrays = [c.array for c in chosen if isinstance(c, Value)]
+    arrays += [_in_dtype(o, dtypes.compute) for o in values]
+    return Value(op.numpy(*arrays), dtypes.result, dtypes.weak)
 
 
 def _repeated(base: Any, exponent: int) -> Any:
@@ -253,17 +255,6 @@ def _repeated(base: Any, exponent: int) -> Any:
     for _ in range(exponent - 1):
         result = result * base
     return result
-
-
-def _where(operands: list[Any]) -> Any:
-    condition, *choices = operands
-    if not isinstance(condition, Value):
-        return choices[0] if condition else choices[1]
-    if condition.dtype is not boolean:
-        raise TypeError(f"the condition of `where` must be bool, got {condition.dtype}")
-    dtypes = promote.choice(*map(_kind, choices))
-    arrays = [_in_dtype(o, dtypes.compute) for o in choices]
-    return Value(OPS["where"].numpy(condition.array, *arrays), dtypes.result, dtypes.weak)
 
 
 def _kind(x: Value | bool | int | float) -> Operand:

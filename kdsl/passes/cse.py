@@ -11,9 +11,6 @@ from kdsl.ir.walk import blocks, operands, written
 from kdsl.lang.ops import OPS
 from kdsl.passes.names import substitute
 
-#: Operations whose operands may be swapped, bit for bit.
-COMMUTATIVE = frozenset(["add", "mul", "and", "or", "xor", "eq", "ne"])
-
 Key = tuple[Type, ir.Op]
 
 
@@ -57,8 +54,7 @@ def _canonical(op: ir.Op, same: Mapping[str, str]) -> ir.Op:
     match op:
         case ir.Ew(fn=fn, args=args):
             names = tuple(map(kept, args))
-            swap = fn in COMMUTATIVE and OPS[fn].arity == 2
-            return replace(op, args=tuple(sorted(names)) if swap else names)
+            return replace(op, args=tuple(sorted(names)) if OPS[fn].commutative else names)
         case ir.Cast(arg=arg) | ir.Reduce(arg=arg) | ir.Scan(arg=arg) | ir.Guard(arg=arg):
             return replace(op, arg=kept(arg))
         case ir.Dot(a=a, b=b, acc=acc):

@@ -16,13 +16,6 @@ from kdsl.lang.arrays import Array, cast, numpy_dtype
 from kdsl.lang.ops import OPS
 from kdsl.passes.names import substitute
 
-#: Operations whose result is one number wherever they are computed.
-EXACT = frozenset(
-    ["add", "sub", "mul", "div", "neg", "abs", "floordiv", "mod", "sqrt", "floor", "ceil", "round",
-     "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "shl", "shr", "maximum",
-     "minimum", "fmax", "fmin", "where"]
-)  # fmt: skip
-
 
 def fold(func: ir.Func) -> ir.Func:
     """Compute what is constant, drop x * 1, casts that say nothing and branches never taken."""
@@ -116,10 +109,8 @@ class _Folder:
 
     def computed(self, op: ir.Ew, numbers: list[Number]) -> ir.Op:
         divides = op.fn in ("div", "floordiv", "mod") and numbers[1] == 0
-        if (
-            op.fn not in EXACT or divides
-        ):  # a division by zero on the host is for the host to report
-            return op
+        if divides or not OPS[op.fn].exact:
+            return op  # a division by zero on the host is for the host to report
         arrays = [
             np.array(n, numpy_dtype(self.types[a].dtype))
             for n, a in zip(numbers, op.args, strict=True)

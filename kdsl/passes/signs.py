@@ -5,6 +5,7 @@ from __future__ import annotations
 from kdsl.ir import nodes as ir
 from kdsl.ir.literals import literal
 from kdsl.ir.walk import lets
+from kdsl.lang.ops import OPS
 
 
 class Signs:
@@ -50,7 +51,7 @@ class Signs:
                 return 0 < literal(text, let.type.dtype) < float("inf")
             case ir.Arg(param=param):
                 return param in self.arguments
-            case ir.Ew(fn="add" | "maximum" | "minimum" | "sqrt" | "rsqrt", args=args):
+            case ir.Ew(fn=fn, args=args) if OPS[fn].positive:
                 return all(map(self.positive, args))
             case ir.Ew(fn="mul", args=(a, b)):
                 grows = self._number(a, least=1) or self._number(b, least=1)

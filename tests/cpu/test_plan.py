@@ -6,9 +6,8 @@ import pytest
 
 from kdsl.codegen.cpu.source import kernel_source
 from kdsl.dtypes import bf16, f32
-from kdsl.errors import InternalError, KernelTypeError
+from kdsl.errors import InternalError
 from kdsl.frontend import capture, lower
-from kdsl.ir.parser import parse
 from kdsl.passes import run_pipeline, specialise
 from kdsl.passes.cpu.build import plan
 from kdsl.passes.cpu.context import Context
@@ -91,43 +90,3 @@ def test_reading_memory_after_its_reuse_is_noticed():
     broken = replace(phase, steps=tuple(map(swap, phase.steps)))
     with pytest.raises(InternalError, match="is read after its memory was reused"):
         verify_storage(cx, broken)
-
-
-UNSUPPORTED = """\
-kernel f(x: {dtype}[N, K], ids: i64[N], o: Out[{dtype}[N, K]]) {{
-  dims N, K
-  axis K = whole(K)
-  host {{
-  }}
-  parallel i in N {{
-    at: i64 = var(i)
-    row: {dtype}[K] = x[at, K]
-{body}
-    o[at, K] = out
-  }}
-}}
-"""
-
-
-def refused(dtype, body):
-    func = parse(UNSUPPORTED.format(dtype=dtype, body=body), "f.kdsl")
-    with pytest.raises(KernelTypeError) as caught:
-        plan(func)
-    return str(caught.value)
-
-
-def test_a_function_of_f64_is_refused_with_the_way_out():
-    assert refused("f64", "    out: f64[K] = exp(row)") == (
-        "`exp` of f64 is not available on the CPU yet\n"
-        " --> f.kdsl:9:5\n"
-        "  |\n"
-        "9 |     out: f64[K] = exp(row)\n"
-        "  |     ^^^^^^^^^^^^^^^^^^^^^^\n"
-        "help: it has ceil, cos, erf, exp, exp2, floor, log, log2, round, rsqrt, sigmoid, sin, "
-        "sqrt, tanh of f32; cast to f32 first"
-    )
-
-
-def test_a_function_that_the_target_lacks_is_refused():
-    text = refused("f32", "    out: f32[K] = pow(row, row)")
-    assert text.startswith("`pow` of f32 is not available on the CPU yet\n")

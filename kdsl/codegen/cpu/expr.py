@@ -121,7 +121,8 @@ class Place:
                 return self.bind(let.name, self.load(let, tensor, index, vector))
             case Ew(fn=fn, args=args):
                 read = self.wide if vector else self.value
-                text = spell(fn, [read(a) for a in args], self.dtype(args[-1]), vector=vector)
+                operands, dtype = [read(a) for a in args], self.dtype(args[-1])
+                text = spell(fn, operands, dtype, vector=vector, span=let.span)
                 return self.bind(let.name, text, keep_inline=self.is_passing(let.name))
             case Cast(arg=arg):
                 text = self.wide(arg) if vector else self.value(arg)

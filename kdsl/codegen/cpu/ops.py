@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kdsl.dtypes import DType, boolean
-from kdsl.errors import InternalError
+from kdsl.errors import NOWHERE, InternalError, KernelTypeError, Span
+from kdsl.lang.ops import OPS
 
 #: C++ type in which a dtype computes. floats of 8 and 16 bits compute as float.
 COMPUTE = {
@@ -20,10 +21,16 @@ _INFIX = {
     "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
 }  # fmt: skip
 _COMPARE = frozenset("eq ne lt le gt ge".split())
+#: Functions of include/kdsl/cpu/math.h: of scalars and of vectors.
 _CALLS = frozenset(
-    """floordiv mod maximum minimum fmax fmin abs exp exp2 log log2 sqrt rsqrt tanh sigmoid floor
-    ceil round erf sin cos where fma""".split()
+    """abs ceil cos erf exp exp2 floor floordiv fma fmax fmin log log2 maximum minimum mod round
+    rsqrt sigmoid sin sqrt tanh where""".split()
 )
+#: Operations that are an expression of their operands, which have parentheses where they need some.
+EXPRESSIONS = {"neg": "(-{0})"}
+#: Functions that there are of some dtypes only: of integers, of floats up to 32 bits.
+_INTEGERS = frozenset(("floordiv", "mod"))
+_F32 = frozenset("ceil cos erf exp exp2 floor log log2 round sigmoid sin tanh".split())
 REDUCERS = {
     "sum": "Sum", "prod": "Product", "max": "Max", "min": "Min", "any": "Any", "all": "Every",
 }  # fmt: skip
@@ -57,8 +64,25 @@ def literal(text: str, dtype: DType) -> str:
     return f"{sign}{digits}{suffix}" if not sign else f"({sign}{digits}{suffix})"
 
 
-def spell(fn: str, args: list[str], dtype: DType, *, vector: bool) -> str:
-    """An operation on operands of `dtype`, as an expression."""
+def has(fn: str, dtype: DType) -> bool:
+    """Whether there is C++ for an operation on operands of a dtype."""
+    known = fn in _INFIX or fn in _CALLS or fn in EXPRESSIONS or fn == "not"
+    if fn in _INTEGERS:
+        return not dtype.is_float
+    return known and (fn not in _F32 or (dtype.is_float and dtype.bits <= 32))
+
+
+def spell(fn: str, args: list[str], dtype: DType, *, vector: bool, span: Span = NOWHERE) -> str:
+    """An operation on operands of `dtype`, as an expression.
+
+    Raises:
+        KernelTypeError: the CPU has none; `span` is the author's line.
+    """
+    if not has(fn, dtype):
+        raise KernelTypeError(
+            f"`{OPS[fn].symbol or fn}` of {dtype} is not available on the CPU", span,
+            help="convert with .astype; docs/language.md says which dtypes it has code for",
+        )  # fmt: skip
     if fn in _COMPARE:
         text = f"({args[0]} {_INFIX[fn]} {args[1]})"
         exact = dtype.bits == 32 or dtype.name in (*SMALL, "bool")
@@ -68,17 +92,15 @@ def spell(fn: str, args: list[str], dtype: DType, *, vector: bool) -> str:
         # C++ computes small integers as int; here they wrap like any other.
         small = dtype.is_int and dtype.bits < 32 and not vector
         return f"({COMPUTE[dtype.name]}){text}" if small else text
-    if fn == "neg":
-        return f"(-{args[0]})"
+    if fn in EXPRESSIONS:
+        return EXPRESSIONS[fn].format(*args)
     if fn == "not":
         flip = "!" if dtype is boolean and not vector else "~"
         return f"({flip}{args[0]})"
     if fn in ("maximum", "minimum") and dtype.is_int and not vector:
         # A literal or a sum of narrow integers is an int in C++, which would not deduce T alike.
         return f"{fn}<{compute_type(dtype)}>({', '.join(map(bare, args))})"
-    if fn in _CALLS:
-        return f"{fn}({', '.join(_exact(bare(a), dtype) for a in args)})"
-    raise InternalError(f"spell: the CPU has no `{fn}`")
+    return f"{fn}({', '.join(_exact(bare(a), dtype) for a in args)})"
 
 
 def _exact(text: str, dtype: DType) -> str:

@@ -106,7 +106,8 @@ class Scope:
                 return f"({self.start(axis)} + {self.length(axis)})"
             case Ew(fn=fn, args=args):
                 dtype = self.facts.types[args[-1]].dtype
-                return spell(fn, [self.scalar(a) for a in args], dtype, vector=False)
+                operands = [self.scalar(a) for a in args]
+                return spell(fn, operands, dtype, vector=False, span=let.span)
             case Load(tensor=tensor, index=index):
                 return f"get({self.pointer(tensor, index, let.name)})"
             case Cast(arg=arg):

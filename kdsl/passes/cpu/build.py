@@ -14,7 +14,6 @@ from kdsl.passes.cpu.plan import PhasePlan, Plan
 from kdsl.passes.cpu.prepare import prepare, set_tiles
 from kdsl.passes.cpu.schedule import plan_block
 from kdsl.passes.cpu.storage import verify_storage
-from kdsl.passes.cpu.supported import check_supported
 
 
 def plan(func: Func, tiles: Mapping[str, int] | None = None) -> Plan:
@@ -27,7 +26,6 @@ def plan(func: Func, tiles: Mapping[str, int] | None = None) -> Plan:
     Raises:
         KernelTypeError: what this target cannot do yet, at the author's line.
     """
-    check_supported(func)
     func = prepare(func)
     lane_axes = {
         axis for phase in func.phases for axis in choose_lanes(Facts(func, phase)).values()

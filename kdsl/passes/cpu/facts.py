@@ -38,27 +38,10 @@ from kdsl.ir.nodes import (
 )  # fmt: skip
 from kdsl.ir.types import Type
 from kdsl.ir.walk import lets, operands, users, value_types, written
+from kdsl.lang.ops import OPS
 
 #: Operations that cost more than a load and a store.
-COSTLY = frozenset(
-    [
-        "exp",
-        "exp2",
-        "log",
-        "log2",
-        "tanh",
-        "sigmoid",
-        "erf",
-        "sin",
-        "cos",
-        "pow",
-        "sqrt",
-        "rsqrt",
-        "div",
-        "floordiv",
-        "mod",
-    ]
-)
+COSTLY = frozenset(op.name for op in OPS.values() if not op.cheap)
 
 
 class Facts:
