@@ -31,6 +31,22 @@ VARIABLES: tuple[tuple[str, str, str], ...] = (
         "libtvm_ffi.so where the process or a module needs it, else kdsl's own",
         "who holds state shared with other TVM FFI modules: bundled or tvm_ffi",
     ),
+    (
+        "KDSL_CUDA_DRIVER",
+        "libcuda.so.1",
+        "the CUDA driver's library: a path, or sim for the simulator",
+    ),
+    (
+        "KDSL_CUDA_COMPILER",
+        "the first NVRTC of Python's packages and CUDA's folders, else the first nvcc",
+        "the CUDA compiler: a libnvrtc.so or an nvcc",
+    ),
+    ("CUDA_HOME", "/usr/local/cuda*, /opt/cuda*", "where the CUDA toolkit is installed"),
+    (
+        "KDSL_CHECK",
+        "0",
+        "1: a call on a GPU waits for its kernels and raises what they find at once",
+    ),
     ("CXX", "the first of g++, c++, clang++ on PATH", "the C++ compiler, with flags if need be"),
 )
 
@@ -73,6 +89,26 @@ def variant() -> str | None:
 def compiler() -> str | None:
     """The C++ compiler the user asks for, if any."""
     return os.environ.get("CXX") or None
+
+
+def cuda_compiler() -> str | None:
+    """The CUDA compiler the user asks for, if any: a libnvrtc.so or an nvcc."""
+    return os.environ.get("KDSL_CUDA_COMPILER") or None
+
+
+def cuda_home() -> str | None:
+    """Where the user says that CUDA is installed, if anywhere."""
+    return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or None
+
+
+def cuda_driver() -> str | None:
+    """The library that takes the place of the CUDA driver, if any."""
+    return os.environ.get("KDSL_CUDA_DRIVER") or None
+
+
+def use_cuda_driver(path: str) -> None:
+    """Let this library be the CUDA driver of all modules of the process, and of its children."""
+    os.environ["KDSL_CUDA_DRIVER"] = path
 
 
 @functools.cache

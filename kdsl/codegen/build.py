@@ -9,14 +9,19 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import ninja
 
 from kdsl import paths
-from kdsl.codegen import progress, targets
+from kdsl.codegen import progress, targets, toolchain
+from kdsl.codegen.archs import ARCHS
+from kdsl.codegen.device import Image
+from kdsl.codegen.device_compile import FLAGS
 from kdsl.codegen.render import render
 from kdsl.codegen.targets import Compiler, Variant
+from kdsl.codegen.toolchain import Toolchain
 from kdsl.errors import BuildError
 
 #: Seconds that an interrupted build has to end by itself.
@@ -28,6 +33,7 @@ def build(
     out_path: Path,
     variants: Sequence[Variant],
     log: Path | None = None,
+    images: Sequence[Image] = (),
 ) -> None:
     """Compile and link a module; `out_path` appears complete or not at all.
 
@@ -35,17 +41,19 @@ def build(
         sources: file names and texts, as `module_sources` gives them. `<name>_cpu.cc` is compiled
             once for each variant, other `.cc` files once.
         log: where the full output of compiler and linker goes when they fail.
+        images: what `<name>_cuda.cu` is compiled to.
 
     Raises:
         BuildError: there is no compiler, or it failed.
     """
     compiler = targets.find_compiler()
+    device = toolchain.find_toolchain() if images else None
     out_path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=out_path.parent) as name:
         folder = Path(name)
         for file, text in sources.items():
             (folder / file).write_text(text, encoding="utf-8")
-        (folder / "build.ninja").write_text(ninja_text(sources, variants, compiler))
+        (folder / "build.ninja").write_text(ninja_text(sources, variants, compiler, images, device))
         name = next((Path(file).stem for file in sources if file.endswith(".cc")), out_path.stem)
         status, output = _run([ninja_path(), "-C", str(folder)], name)
         if status != 0:
@@ -99,13 +107,20 @@ def _kept(output: str, log: Path | None) -> Path | None:
     return log
 
 
-def ninja_text(sources: Mapping[str, str], variants: Sequence[Variant], compiler: Compiler) -> str:
+def ninja_text(
+    sources: Mapping[str, str],
+    variants: Sequence[Variant],
+    compiler: Compiler,
+    images: Sequence[Image] = (),
+    device: Toolchain | None = None,
+) -> str:
     """The build file. Paths in it are relative to its folder but for the headers'."""
     kernels = [file for file in sources if file.endswith("_cpu.cc")]
+    include = shlex.quote(str(paths.include_dir()))
     return render(
         "host/build.ninja.j2",
         cxx=_ninja(shlex.join(compiler.command)),
-        include=_ninja(shlex.quote(str(paths.include_dir()))),
+        include=_ninja(include),
         common=" ".join(targets.COMMON_FLAGS),
         host=" ".join(targets.HOST_FLAGS),
         kernel=" ".join(targets.KERNEL_FLAGS),
@@ -114,16 +129,46 @@ def ninja_text(sources: Mapping[str, str], variants: Sequence[Variant], compiler
         hosts=[f for f in sources if f.endswith(".cc") and f not in kernels],
         kernels=kernels,
         variants=variants,
+        device=_ninja(f"{shlex.join(device.command())} -I . -I {include}") if device else "",
+        codes=[_code(file, images) for file in sources if file.endswith("_cuda.cu")],
+        assembly=[file for file in sources if file.endswith(".s")],
     )
 
 
-def flags_text(variants: Sequence[Variant]) -> str:
+@dataclass(frozen=True, slots=True)
+class DeviceEdges:
+    """How a CUDA file is compiled: for each architecture options, and files that come of it."""
+
+    source: str
+    edges: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(file for _, files in self.edges for file in files)
+
+
+def _code(source: str, images: Sequence[Image]) -> DeviceEdges:
+    name = source.removesuffix("_cuda.cu")
+    edges = []
+    for arch in dict.fromkeys(image.arch for image in images):
+        of = [image for image in images if image.arch == arch]
+        outs = " ".join(f"--{image.kind} {image.file(name)}" for image in of)
+        oldest = "{}.{}".format(*ARCHS[arch])
+        edges.append(
+            (f"--arch {arch} --oldest {oldest} {outs}", tuple(image.file(name) for image in of))
+        )
+    return DeviceEdges(source, tuple(edges))
+
+
+def flags_text(variants: Sequence[Variant], images: Sequence[Image] = ()) -> str:
     """Every flag that shapes a module, for cache keys."""
     rows = (
         targets.COMMON_FLAGS, targets.HOST_FLAGS, targets.KERNEL_FLAGS, targets.LINK_FLAGS,
         targets.LIBRARIES,
     )  # fmt: skip
-    own = (f"{v.name}: {' '.join(v.flags)}" for v in variants)
+    own = [f"{v.name}: {' '.join(v.flags)}" for v in variants]
+    if images:
+        own += [*map(str, images), " ".join(FLAGS), toolchain.find_toolchain().identity]
     return "\n".join([*map(" ".join, rows), *own])
 
 
@@ -134,9 +179,10 @@ def ninja_path() -> str:
 
 def failure(module: str, output: str, sources: Mapping[str, str], log: Path | None) -> str:
     """Text of a `BuildError`: the first error, what of the user's it was made from, the log."""
-    error = re.compile(r"(?:fatal )?error:|undefined reference|cannot find|not found")
+    error = re.compile(r"(?:fatal )?error\s*:|undefined reference|cannot find|not found")
     first = next((line for line in output.splitlines() if error.search(line)), "")
-    text = f"{module}: the C++ compiler failed: {first.strip() or 'it gave no error text'}"
+    language = "CUDA" if re.search(r"^FAILED: .*\.(?:cubin|ptx)\b", output, re.M) else "C++"
+    text = f"{module}: the {language} compiler failed: {first.strip() or 'it gave no error text'}"
     origin = _origin(first, sources)
     if origin:
         text += f"\nThat code was generated for {origin}."
@@ -147,8 +193,10 @@ def failure(module: str, output: str, sources: Mapping[str, str], log: Path | No
 
 def _origin(error: str, sources: Mapping[str, str]) -> str | None:
     """The mark `// file.py:12` that stands before the place of an error."""
-    place = re.match(r"(?:.*/)?([\w.]+):(\d+)(?::\d+)?: ", error)
-    if place is None or place[1] not in sources:
+    place = re.match(r"(?:.*/)?([\w.]+)(?::(\d+)(?::\d+)?|\((\d+)\)): ", error)
+    if place is not None and place[1].endswith(".py"):
+        return f"{place[1]}:{place[2] or place[3]}"  # as #line says
+    if place is None or place[2] is None or place[1] not in sources:
         return None
     before = sources[place[1]].splitlines()[: int(place[2])]
     marks = (re.search(r"//.*?(\S+\.py:\d+)", line) for line in reversed(before))

@@ -1,4 +1,5 @@
-"""`unit`: the C++ behind include/kdsl/ffi, compiled once, through ctypes."""
+"""`unit`: the C++ behind include/kdsl/ffi, compiled once, through ctypes. `module`: one for GPUs,
+freshly loaded, with `driver` in place of CUDA's."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 
 from kdsl import paths
 from kdsl.codegen import targets
+from tests.ffi import gpu
 
 HERE = Path(__file__).parent
 
@@ -48,3 +50,27 @@ def unit(unit_path: Path) -> ctypes.CDLL:
     library.unit_parallel.argtypes = [ctypes.c_long, ctypes.c_void_p, *[ctypes.c_int] * 3]
     library.__kdsl_last_error.restype = ctypes.c_char_p
     return library
+
+
+@pytest.fixture(scope="session")
+def gpu_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("gpu") / "gpu.so"
+    gpu.build_module(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def cuda_driver(tmp_path_factory: pytest.TempPathFactory) -> gpu.Driver:
+    path = tmp_path_factory.mktemp("driver") / "libcuda.so"
+    gpu.build_driver(path)
+    return gpu.Driver(path)
+
+
+@pytest.fixture
+def driver(cuda_driver: gpu.Driver, monkeypatch: pytest.MonkeyPatch) -> gpu.Driver:
+    return gpu.ready(cuda_driver, monkeypatch)
+
+
+@pytest.fixture
+def module(gpu_path: Path) -> gpu.Module:
+    return gpu.Module(gpu_path)

@@ -167,9 +167,10 @@ inline bool CudaDriver::load(Text& text) {
   const char* asked = kdsl_getenv("KDSL_CUDA_DRIVER");
   if (asked && !*asked) asked = nullptr;
   const char* name = asked ? asked : "libcuda.so.1";
+  // Looked up first: that clears what it tells.
+  auto* reason = find_symbol<const char*()>("dlerror");
   void* library = kdsl_dlopen(name, kNow);
   if (!library) {
-    auto* reason = find_symbol<const char*()>("dlerror");
     const char* why = reason ? reason() : nullptr;
     text << "no CUDA driver: " << (why ? why : name) << "; "
          << (asked ? "KDSL_CUDA_DRIVER names it" : "install the NVIDIA driver of this GPU");
