@@ -8,16 +8,16 @@ arguments is checked by the compiled module itself; only a wrong call imports mo
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kdsl.dims import Dim
+from kdsl.dims import Dim, ZeroDivision
 from kdsl.driver import LARGEST_FIXED, Compiler, Specialisation
 from kdsl.dtypes import DTYPES, DType, TensorType
-from kdsl.errors import KernelError
 from kdsl.frontend.signature import MISSING, Parameter, Signature
 from kdsl.runtime import Function
 from kdsl.watch import Watch
@@ -42,11 +42,13 @@ class Unbound(Exception):
 
 def dtype_of(value: object) -> DType:
     """The dtype of an array of any framework. Raises Unbound."""
-    name = str(getattr(value, "dtype", None)).rpartition(".")[2]
+    dtype = getattr(value, "dtype", None)
+    # NumPy's has a name, which says nothing of the byte order; Torch's is "torch.float32".
+    name = str(getattr(dtype, "name", dtype)).rpartition(".")[2]
     try:
         return _BY_NUMPY_NAME[name]
     except KeyError:
-        raise Unbound(f"no dtype of kdsl: {name}") from None
+        raise Unbound("no dtype of kdsl", name) from None
 
 
 class Slots:
@@ -209,18 +211,32 @@ class Sized:
         return self.choice
 
 
+#: What is told about without looking into it: it is no tensor, or the number that it is.
+_PLAIN = (type(None), bool, int, float, complex, str, list, tuple, dict, set, DType)
+
+
 def _shaped(value: object) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+    """Whether an argument is an array that tells all of what it is."""
+    try:
+        lazy = hasattr(value, "is_conj") and value.is_conj()
+        return isinstance(value.shape, tuple) and value.dtype is not None and not lazy  # type: ignore[attr-defined]
+    except Exception:
+        return False
 
 
 def _facts(value: object) -> Facts:
     from kdsl.frontend.arguments import Facts
 
+    shape = tuple(getattr(value, "shape", ()))
     try:
-        dtype: DType | str = dtype_of(value)
-    except Unbound:
-        dtype = str(getattr(value, "dtype", None))
-    return Facts(dtype, tuple(getattr(value, "shape", ())))
+        return Facts(dtype_of(value), shape)
+    except Unbound as err:
+        return Facts(str(err.args[1]), shape)
+
+
+def _is_number(value: object) -> bool:
+    """Whether this is a number of NumPy's, which has a shape and is no array."""
+    return hasattr(value, "__array_priority__") and not hasattr(value, "__setitem__")
 
 
 def _is_small(condition: Condition) -> bool:
@@ -283,7 +299,7 @@ class Dispatch:
             bound = slots.positional(args, kwargs) if kwargs else args
             sized = self._known[slots.key(bound)]
             function = sized.functions[sized.sizes(bound)]
-        except (LookupError, AttributeError, TypeError, Unbound):
+        except Exception:  # whatever attributes of strange objects raise
             function = self._find(args, kwargs)
         return function(*args, **kwargs)
 
@@ -309,11 +325,13 @@ class Dispatch:
         """What a call with these arguments runs; None when they fit nothing."""
         try:
             bound = self._slots.positional(args, kwargs)
-            sized = self._sized(self._slots.choice(bound))
+            choice = self._slots.choice(bound)
+        except Exception:
+            return None
+        sized = self._sized(choice, lambda: self._refuse(args, kwargs))
+        try:
             return sized.specialisation(_integers(sized.sizes(bound)))
-        except (LookupError, AttributeError, TypeError, Unbound) as err:
-            if isinstance(err, KernelError):
-                raise
+        except Exception:
             return None
 
     def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:
@@ -322,7 +340,7 @@ class Dispatch:
         if spec is None:
             return self._judge(args, kwargs)
         known, rows = self._known, self._rows
-        function = self._compiler.function(spec)
+        function = self._compiler.function(spec, lambda: self._refuse(args, kwargs))
         bound = self._slots.positional(args, kwargs)
         sized = known.setdefault(self._slots.key(bound), self._sized(spec.general()))
         sizes = sized.sizes(bound)
@@ -337,23 +355,27 @@ class Dispatch:
         return function
 
     def _judge(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:
-        """A function whose checks say what is wrong with a call that fits no specialisation.
+        """A function whose checks say what is wrong with a call that fits no specialisation, where
+        the signature alone does not tell: any compiled one does."""
+        self._refuse(args, kwargs)
+        return self._compiler.any_function()
 
-        Any compiled one does. Where nothing can be compiled without a hint from the caller (a
-        static without default), the checks of the reference run speak instead.
+    def _refuse(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Raise what is wrong with a call by its signature, before anything is compiled for it.
+
+        The checks are those of the reference run and say the same as the module's. Of arguments
+        that only the module can read nothing is said.
         """
         from kdsl.frontend.arguments import bind, check
 
         signature = self._compiler.source.signature
-        if not kwargs.keys().isdisjoint(signature.fixed):
-            bind(signature, args, kwargs)
-        try:
-            return self._compiler.any_function()
-        except ValueError:
-            values = bind(signature, args, kwargs)
-            check(signature, values, {name: _facts(v) for name, v in values.items() if _shaped(v)})
-            raise
+        values = bind(signature, args, kwargs)
+        values.update((n, v.item()) for n, v in values.items() if _is_number(v))  # type: ignore[attr-defined]
+        facts = {name: _facts(value) for name, value in values.items() if _shaped(value)}
+        if all(name in facts or isinstance(value, _PLAIN) for name, value in values.items()):
+            with contextlib.suppress(ZeroDivision):  # the module tells the sizes, too
+                check(signature, values, facts)
 
-    def _sized(self, choice: Specialisation) -> Sized:
-        dims = self._compiler.fixed_dims(choice)
+    def _sized(self, choice: Specialisation, first: Callable[[], None] = lambda: None) -> Sized:
+        dims = self._compiler.fixed_dims(choice, first)
         return Sized(choice, dims, tuple(self._slots.place(dim) for dim in dims))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,8 +150,14 @@ class Compiler:
         _known(self.source.name, "fixed dim", sizes, self.fixed_dims(spec) if sizes else ())
         return spec.sized(sizes)
 
-    def fixed_dims(self, spec: Specialisation) -> tuple[str, ...]:
-        """The dims whose sizes make specialisations of their own."""
+    def fixed_dims(self, spec: Specialisation, first: Callable[[], None] = lambda: None) -> (
+        tuple[str, ...]
+    ):  # fmt: skip
+        """The dims whose sizes make specialisations of their own.
+
+        Args:
+            first: called before a body is looked at for which there is no record on disk.
+        """
         spec = spec.general()
         with self._lock:
             if spec not in self._fixed:
@@ -160,6 +166,7 @@ class Compiler:
                 if record is None:
                     from kdsl import passes
 
+                    first()
                     record = " ".join(passes.fixed_dims(self._lowered(spec)))
                     disk_cache().remember(key, record)
                 self._fixed[spec] = tuple(record.split())
@@ -208,11 +215,15 @@ class Compiler:
             ),
         )
 
-    def function(self, spec: Specialisation) -> Function:
-        """The compiled function of one specialisation: from memory, disk, or the compiler."""
+    def function(self, spec: Specialisation, first: Callable[[], None] = lambda: None) -> Function:
+        """The compiled function of one specialisation: from memory, disk, or the compiler.
+
+        Args:
+            first: called before the compiler is, where it has to be.
+        """
         with self._lock:
             if spec not in self._functions:
-                module = load_module(self._module(spec))
+                module = load_module(self._module(spec, first))
                 self._functions[spec] = getattr(module, self.source.name)
             return self._functions[spec]
 
@@ -262,7 +273,7 @@ class Compiler:
             self._raw[spec] = lower(self.source, dict(spec.dtypes), dict(spec.statics))
         return self._raw[spec]
 
-    def _module(self, spec: Specialisation) -> Path:
+    def _module(self, spec: Specialisation, first: Callable[[], None]) -> Path:
         cache = disk_cache()
         key = self._lookup_key(spec, "module")
         place = digest(self._texts())
@@ -270,6 +281,7 @@ class Compiler:
         # A record of two words is of a module that tells lines of this very text.
         if record and record[1:] in ([], [place]) and (module := cache.find(record[0])):
             return module
+        first()
         module, store = build(self.source.name, [self.unit([spec])], (targets.best_variant(),))
         cache.remember(key, f"{store} {place}" if self._tells_lines(spec) else store)
         return module

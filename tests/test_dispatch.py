@@ -35,10 +35,11 @@ class Compiler:
         self.fixed = fixed
         self.compiled = []
 
-    def fixed_dims(self, spec):
+    def fixed_dims(self, spec, first):
         return self.fixed
 
-    def function(self, spec):
+    def function(self, spec, first):
+        first()
         self.compiled.append(spec)
         return lambda *args, **kwargs: spec
 
@@ -94,27 +95,44 @@ def test_sizes_that_make_no_code_of_their_own_run_the_general_variant(call, size
 X = np.zeros((2, 8), np.float32)
 
 
+ROWS = "rows(x: T[M, D], scale: f32, o: Out[T[M, D]], *, causal: bool = False): "
+CHOICES = "argument 0 `x`: expected T[M, D] with T one of f16, bf16, f32, got "
+
+
 @pytest.mark.parametrize(
-    ("args", "kwargs"),
+    ("args", "kwargs", "text"),
     [
-        ((), {}),
-        ((None, 1.0), {}),
-        (([1.0], 1.0), {}),
-        (("x", 1.0), {}),
-        ((X.astype(np.float64), 1.0), {}),
-        ((X.astype("S1"), 1.0), {}),
-        ((X[0], 1.0), {}),
-        ((X, 1.0), {"causal": 2}),
-        ((X, 1.0), {"causal": [True]}),
-        ((X, 1.0), {"causal": X}),
-        ((X, 1.0), {"strict": True}),
-        ((X, 1.0), {"x": X}),
-        ((X, 1.0, None, False, None), {}),
+        ((), {}, "expected 2 to 4 arguments, got 0"),
+        ((None, 1.0), {}, CHOICES + "None"),
+        (([1.0], 1.0), {}, CHOICES + "list"),
+        (("x", 1.0), {}, CHOICES + "str"),
+        ((X.astype(np.float64), 1.0), {}, CHOICES + "f64[2, 8]"),
+        ((X.astype("S1"), 1.0), {}, CHOICES + "bytes8[2, 8]"),
+        ((X[0], 1.0), {}, CHOICES + "f32[8]"),
+        ((X, "1"), {}, "argument 1 `scale`: expected f32, got str"),
+        ((X, 1.0), {"causal": 2}, "argument 3 `causal`: expected bool, got int 2"),
+        ((X, 1.0), {"causal": [True]}, "argument 3 `causal`: expected bool, got list"),
+        ((X, 1.0), {"causal": X}, "argument 3 `causal`: expected bool, got f32[2, 8]"),
+        ((X, 1.0), {"strict": True},
+         "got unknown keyword `strict`; the parameters are x, scale, o, causal"),
+        ((X, 1.0), {"x": X}, "argument 0 `x`: got two values for it"),
+        ((X, 1.0, None, False, None), {}, "expected 2 to 4 arguments, got 5"),
+        ((X, 1.0, X.astype(np.float16)), {},
+         "argument 2 `o`: expected f32[M=2, D=8], got f16[2, 8]"),
     ],
     ids=str,
-)
-def test_arguments_that_choose_nothing_go_to_whichever_function_there_is(call, args, kwargs):
-    assert call(*args, **kwargs) == "no choice"
+)  # fmt: skip
+def test_what_the_signature_alone_refuses_is_told_before_anything_compiles(
+    call, compiler, args, kwargs, text
+):
+    with pytest.raises(TypeError) as caught:
+        call(*args, **kwargs)
+    assert str(caught.value) == ROWS + text
+    assert compiler.compiled == []
+
+
+def test_what_only_a_module_can_read_goes_to_whichever_function_there_is(call):
+    assert call(bytearray(64), 1.0) == "no choice"
 
 
 def make_scaled(factor):
@@ -174,9 +192,13 @@ def test_a_wrong_call_of_a_kernel_that_has_no_default_is_told_without_compiling(
 
     compiler.any_function = any_function
     dispatch = Dispatch(compiler)
-    text = "powered(x: f32[M], o: Out[f32[M]], *, power: int): argument "
+    head = "powered(x: f32[M], o: Out[f32[M]], *, power: int): "
+    text = head + "argument "
     with pytest.raises(TypeError) as caught:
         dispatch((X[0],), {})
+    assert str(caught.value) == head + "expected 3 arguments, got 1"
+    with pytest.raises(TypeError) as caught:
+        dispatch((), {"x": X[0]})
     assert str(caught.value) == text + "2 `power`: expected int, got nothing"
     with pytest.raises(TypeError) as caught:
         dispatch((X,), {"power": "two"})

@@ -136,7 +136,7 @@ def test_the_sources_stay_beside_the_module_when_asked_for(cache, monkeypatch):
     fresh(scaled)(X)
     (module,) = driver.disk_cache().root.glob(f"store/*/{MODULE}")
     names = {path.name for path in module.parent.iterdir()}
-    assert names == {MODULE, "size", "scaled.cc", "scaled.h", "scaled_cpu.cc"}
+    assert names == {MODULE, "size", "scaled.cc", "scaled.h", "scaled_args.h", "scaled_cpu.cc"}
 
 
 def test_a_compiler_that_fails_is_a_build_error_that_names_the_log(cache, monkeypatch):

@@ -168,6 +168,13 @@ def expected_type(type_: TensorType, bound: Bound) -> str:
     return f"{dtype}[{shape}]"
 
 
+def _choices(dtype: DType | DTypeVar, bound: Bound) -> str:
+    """Of a variable that nothing has bound yet: what it may be."""
+    if isinstance(dtype, DType) or dtype.name in bound.dtypes or len(dtype.choices) == 1:
+        return ""
+    return f" with {dtype} one of {', '.join(c.name for c in dtype.choices)}"
+
+
 def _any_of(var: DTypeVar) -> str:
     return var.name if len(var.choices) > 1 else var.choices[0].name
 
@@ -187,15 +194,11 @@ def _tensor(
     signature: Signature, p: Parameter, value: object, facts: Facts | None, bound: Bound
 ) -> None:
     type_ = p.tensor
+    expected = expected_type(type_, bound) + _choices(type_.dtype, bound)
     if facts is None:
-        raise TypeError(_wrong(signature, p, expected_type(type_, bound), shown(value)))
-    expected = expected_type(type_, bound)
-    if not _dtype_fits(type_.dtype, facts.dtype, bound):
-        if isinstance(type_.dtype, DTypeVar) and type_.dtype.name not in bound.dtypes:
-            choices = ", ".join(c.name for c in type_.dtype.choices)
-            expected = f"{expected} with {type_.dtype} one of {choices}"
-        raise TypeError(_wrong(signature, p, expected, str(facts)))
-    if len(facts.shape) != type_.ndim:
+        raise TypeError(_wrong(signature, p, expected, shown(value)))
+    fits = len(facts.shape) == type_.ndim and _dtype_fits(type_.dtype, facts.dtype, bound)
+    if not fits:
         raise TypeError(_wrong(signature, p, expected, str(facts)))
     new: dict[str, int] = {}
     # From the last axis on, as the compiled module does: the first that is wrong is told.

@@ -85,6 +85,12 @@ PROBLEMS: dict[str, tuple[type[Exception], str, str, str]] = {
         "JAX arrays are immutable, pass a NumPy copy",
     ),
     "version": (TypeError, "", "{got} with a DLPack version other than 1", ""),
+    "traced": (
+        TypeError,
+        "",
+        "{got}, traced by jax.jit, grad or vmap",
+        "a kernel runs on values: call it outside, or through jax.pure_callback",
+    ),
     "export": (TypeError, "", "{got} that cannot be read{cause}", ""),
 }
 
@@ -100,6 +106,8 @@ def argument_error(
     """The exception for argument `index` of a call with `args`; `problem` is a key of PROBLEMS."""
     if cause is not None and not isinstance(cause, Exception):
         return cause  # KeyboardInterrupt is nobody's argument error
+    if problem == "export" and _is_tracer(args[index]):
+        problem, cause = "traced", None
     kind, beyond, came, remedy = PROBLEMS[problem]
     parameters = schema.parameters if schema is not None else None
     param = parameters[index] if parameters and index < len(parameters) else None
@@ -208,6 +216,12 @@ def _device(value: object) -> str:
     if torch is None or not isinstance(value, torch.Tensor) or value.device.type == "cpu":
         return ""
     return f" on {value.device}"
+
+
+def _is_tracer(value: object) -> bool:
+    """Whether JAX passed this in place of an array, to a function that it transforms."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
 
 
 def _first_line(error: BaseException) -> str:

@@ -112,7 +112,7 @@ def test_one_that_is_given_is_checked_as_any_other(given, kind, message):
 
 def test_without_a_default_it_must_be_passed():
     with pytest.raises(TypeError) as caught:
-        reference(capture(lengths), [whole(2, 5)], {})
+        reference(capture(lengths), [], {"x": whole(2, 5)})
     assert str(caught.value) == (
         "lengths(x: f32[M, N], length: i32[M] | None, o: Out[f32[M]]): "
         "argument 1 `length`: expected i32[M], got nothing"

@@ -96,9 +96,10 @@ OUT, LSE = np.zeros((1, 4, 5, 8), np.float32), np.zeros((1, 4, 5), np.float32)
 @pytest.mark.parametrize(
     ("args", "kwargs", "error", "message"),
     [
-        ((Q, KV, KV), {}, TypeError, "argument 3 `scale`: expected f32, got nothing"),
-        ((Q, KV, KV, 1.0, OUT, LSE, True), {}, TypeError,
-         "expected 4 to 6 arguments, got 7"),
+        ((Q, KV, KV), {}, TypeError, "expected 4 to 7 arguments, got 3"),
+        ((Q, KV), {"v": KV}, TypeError, "argument 3 `scale`: expected f32, got nothing"),
+        ((Q, KV, KV, 1.0, OUT, LSE, True, None), {}, TypeError,
+         "expected 4 to 7 arguments, got 8"),
         ((Q, KV, KV, 1.0), {"causl": True}, TypeError,
          "got unknown keyword `causl`; the parameters are q, k, v, scale, o, lse, causal"),
         ((Q, KV, KV, 1.0), {"q": Q}, TypeError, "argument 0 `q`: got two values for it"),
@@ -108,10 +109,14 @@ OUT, LSE = np.zeros((1, 4, 5, 8), np.float32), np.zeros((1, 4, 5), np.float32)
         ((Q, KV, KV, 1.0), {"lse": LSE}, TypeError,
          "argument 4 `o`: expected f32[B=1, H=4, M=5, D=8], got None; "
          "outputs are given all or omitted all"),
-        ((None, KV, KV, 1.0), {}, TypeError, "argument 0 `q`: expected T[B, H, M, D], got None"),
-        ((3, KV, KV, 1.0), {}, TypeError, "argument 0 `q`: expected T[B, H, M, D], got int 3"),
-        (("a", KV, KV, 1.0), {}, TypeError, "argument 0 `q`: expected T[B, H, M, D], got str"),
-        (([1], KV, KV, 1.0), {}, TypeError, "argument 0 `q`: expected T[B, H, M, D], got list"),
+        ((None, KV, KV, 1.0), {}, TypeError,
+         "argument 0 `q`: expected T[B, H, M, D] with T one of f32, bf16, f16, got None"),
+        ((3, KV, KV, 1.0), {}, TypeError,
+         "argument 0 `q`: expected T[B, H, M, D] with T one of f32, bf16, f16, got int 3"),
+        (("a", KV, KV, 1.0), {}, TypeError,
+         "argument 0 `q`: expected T[B, H, M, D] with T one of f32, bf16, f16, got str"),
+        (([1], KV, KV, 1.0), {}, TypeError,
+         "argument 0 `q`: expected T[B, H, M, D] with T one of f32, bf16, f16, got list"),
         ((Q.astype(np.int32), KV, KV, 1.0), {}, TypeError,
          "argument 0 `q`: expected T[B, H, M, D] with T one of f32, bf16, f16, "
          "got i32[1, 4, 5, 8]"),
