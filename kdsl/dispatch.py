@@ -294,14 +294,19 @@ class Dispatch:
     def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if self._watch.changed():
             self._look_again()
+        function = self._known_function(args, kwargs) or self._find(args, kwargs)
+        return function(*args, **kwargs)
+
+    def _known_function(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Function | None:
         slots = self._slots
         try:
             bound = slots.positional(args, kwargs) if kwargs else args
             sized = self._known[slots.key(bound)]
-            function = sized.functions[sized.sizes(bound)]
+            return sized.functions[sized.sizes(bound)]
         except Exception:  # whatever attributes of strange objects raise
-            function = self._find(args, kwargs)
-        return function(*args, **kwargs)
+            return None
 
     def refresh(self) -> None:
         """Drop what was compiled if a name from outside means something else by now."""

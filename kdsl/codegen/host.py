@@ -213,15 +213,17 @@ class _Host:
             n for s in some for n, v in s.statics if not isinstance(v, DType)
         ):
             yield f'kdsl::named("{name}", {self._selector(name)})'
+        statics = {n for s in some for n, _ in s.statics}
         for name in dict.fromkeys(n for s in some for n, _ in s.func.fixed):
-            yield self.dims[name]
+            if name not in statics:  # a static that is a size is there already
+                yield self.dims[name]
 
     def _compiled(self, some: Iterable[Compiled]) -> tuple[str, ...]:
         """The specialisations there are, for a message."""
         rows = (
             ", ".join(
                 f"{name}={value}"
-                for name, value in (*s.dtypes, *s.statics, *s.func.fixed)
+                for name, value in dict((*s.dtypes, *s.statics, *s.func.fixed)).items()
                 if not isinstance(value, DType) or len(self._variable(name).choices) > 1
             )
             for s in some
