@@ -18,8 +18,17 @@ typedef unsigned short u16;
 typedef unsigned u32;
 typedef unsigned long u64;
 
-constexpr float inf = __builtin_huge_valf();
+constexpr float inf = __builtin_bit_cast(float, 0x7f800000);
 #define KDSL_NAN __int_as_float(0x7fffffff)
+
+template <class A, class B>
+struct Same {
+  static constexpr bool value = false;
+};
+template <class A>
+struct Same<A, A> {
+  static constexpr bool value = true;
+};
 
 constexpr u32 kAll = 0xffffffff;
 

@@ -7,21 +7,24 @@ from collections.abc import Mapping, Sequence
 from kdsl.codegen.context import VERSION, KernelUnit, origins
 from kdsl.codegen.cuda.hostside import HostSizes
 from kdsl.codegen.cuda.team import TeamPhase
+from kdsl.codegen.cuda.tensor import TensorPhase
 from kdsl.codegen.cuda.text import DeviceModule, DeviceText
 from kdsl.codegen.device import DeviceKernel
 from kdsl.codegen.render import render
 from kdsl.ir.nodes import Func
-from kdsl.passes.cuda.team import team_plan
+from kdsl.passes.cuda.layout import Misfit
+from kdsl.passes.cuda.team import TeamPlan, team_plan
+from kdsl.passes.cuda.tensor import Schedule, tensor_plan
 
 
 def device_source(
-    module: str, units: Sequence[KernelUnit], tiles: Mapping[str, Mapping[str, int]] | None = None
+    module: str, units: Sequence[KernelUnit], schedules: Mapping[str, Schedule] | None = None
 ) -> tuple[str, tuple[DeviceKernel, ...]]:
     """Text of `<module>_cuda.cu`, and what the host side needs of each specialisation.
 
     Args:
         module: its name; a C identifier.
-        tiles: tile sizes by loop variable, by name of the kernel; others get a default.
+        schedules: by name of the kernel; others get what fits them.
 
     Raises:
         KernelTypeError: what this target cannot do yet, at the author's line.
@@ -29,9 +32,9 @@ def device_source(
     texts: list[DeviceText] = []
     kernels: list[DeviceKernel] = []
     for unit in units:
-        sizes = (tiles or {}).get(unit.name, {})
+        schedule = (schedules or {}).get(unit.name, Schedule())
         for compiled in unit.specialisations:
-            kernel, phases = _kernel(unit.name, compiled.func, sizes)
+            kernel, phases = _kernel(unit.name, compiled.func, schedule)
             kernels.append(kernel)
             texts += phases
     headers = sorted({h for t in texts for h in t.headers} | {"loops", "math"})
@@ -39,16 +42,24 @@ def device_source(
     return render("cuda/kernels.cu.j2", m=shown), tuple(kernels)
 
 
-def _kernel(
-    exported: str, func: Func, tiles: Mapping[str, int]
-) -> tuple[DeviceKernel, list[DeviceText]]:
-    team = team_plan(func, tiles)
+def _kernel(exported: str, func: Func, schedule: Schedule) -> tuple[DeviceKernel, list[DeviceText]]:
     sizes = HostSizes(func)
     scratch = [sizes.scratch(s) for s in func.scratch]
     texts, phases = [], []
-    for number in range(len(team.plan.phases)):
-        text, phase = TeamPhase(exported, team, number, scratch).kernel()
+    rows16: dict[str, None] = {}
+    many = len(func.phases) > 1
+    team: TeamPlan | None = None
+    for number in range(len(func.phases)):
+        try:
+            plan = tensor_plan(func, number, schedule)
+        except Misfit:
+            team = team or team_plan(func, schedule.tiles)
+            text, phase = TeamPhase(exported, team, number, scratch).kernel()
+        else:
+            printer = TensorPhase(exported, plan, number, many)
+            text, phase = printer.kernel()
+            rows16 |= printer.rows16
         texts.append(text)
         phases.append(phase)
     total = f"kdsl::total_room({', '.join(scratch)})" if scratch else "0"
-    return DeviceKernel(func.name, tuple(phases), total), texts
+    return DeviceKernel(func.name, tuple(phases), total, tuple(rows16)), texts

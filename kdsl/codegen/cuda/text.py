@@ -19,6 +19,8 @@ class DeviceText:
     comment: str
     head: tuple[str, ...]
     body: tuple[str, ...]
+    #: A block takes one iteration after another.
+    loops: bool = True
 
 
 @dataclass(frozen=True, slots=True)

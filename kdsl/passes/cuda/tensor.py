@@ -1,0 +1,108 @@
+"""Plan phases whose products run on tensor cores.
+
+What such a phase may hold: products of f16 or bf16 operands with two result axes each, elementwise
+work and reductions over the same axes, loops, loads and stores along axes. Anything else raises
+`Misfit`, and the phase is planned for a team of threads instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kdsl.ir.nodes import Dot, Func, Let, Parallel, Reduce
+from kdsl.ir.types import Axis
+from kdsl.ir.walk import guards, value_types, walk
+from kdsl.passes.cpu.prepare import own_carries, plain_reductions, widen_operands
+from kdsl.passes.cuda.layout import Misfit, solve
+from kdsl.passes.cuda.pad import pad, tile_loads
+from kdsl.passes.cuda.planner import Planner
+from kdsl.passes.cuda.tensor_plan import TensorPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What `tune` may set for a CUDA target; None: what fits the kernel.
+
+    Attributes:
+        tiles: size by loop variable.
+        warps: of a block along rows, and along columns.
+        slots: turns that a copied tile holds at once.
+        early: waits move up to where they free a slot.
+    """
+
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    warps: tuple[int, int] | None = None
+    slots: int | None = None
+    early: bool = True
+
+
+#: Tile sizes: along rows; along columns where rows are reduced, and where not; along the depth.
+ROWS, COLS, WIDE, DEPTH = 128, 64, 128, 64
+#: Bytes of shared memory that a block may have on any GPU since sm_80.
+SHARED = 99 << 10
+
+
+def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
+    """Plan one phase.
+
+    Args:
+        func: in neutral form.
+        number: of the phase.
+
+    Raises:
+        Misfit: the phase is not for tensor cores; the text says what is in the way.
+    """
+    func = own_carries(plain_reductions(widen_operands(func)))
+    _check_products(func, func.phases[number])
+    reduces = any(
+        isinstance(s, Let) and isinstance(s.op, Reduce) for s in walk(func.phases[number].body)
+    )
+    warps = schedule.warps or ((4, 1) if reduces else (2, 2))
+    func = replace(func, axes=_sized(func, func.phases[number], schedule, wide=not reduces))
+    func = replace(func, phases=(func.phases[number],))
+    tiles = tile_loads(func)
+    func = pad(func, tiles)
+    sites = {let.name: site for site, let in enumerate(guards(func))}
+    layout = solve(func, func.phases[0], tiles, warps)
+    slots = schedule.slots or (1 if reduces else 2)
+    return Planner(func, tiles, layout, warps, sites, slots, schedule.early).plan()
+
+
+def _check_products(func: Func, phase: Parallel) -> None:
+    types = value_types(func)
+    dots = [s for s in walk(phase.body) if isinstance(s, Let) and isinstance(s.op, Dot)]
+    if not dots:
+        raise Misfit("nothing is multiplied")
+    for s in dots:
+        assert isinstance(s.op, Dot)
+        operands = [types[x] for x in (s.op.a, s.op.b)]
+        if s.type.dtype.name != "f32" or any(t.dtype.name not in ("f16", "bf16") for t in operands):
+            raise Misfit(f"{s.name} multiplies {operands[0].dtype} and {operands[1].dtype}")
+        if operands[0].dtype is not operands[1].dtype:
+            raise Misfit(f"{s.name} multiplies two dtypes")
+        if len(s.type.axes) != 2 or any(len(t.axes) != 2 for t in operands):
+            raise Misfit(f"{s.name} is no product of two matrices")
+
+
+def _sized(func: Func, phase: Parallel, schedule: Schedule, *, wide: bool) -> tuple[Axis, ...]:
+    """Axes with the tile sizes that the author left open."""
+    outer = {each.var for each in phase.vars if each.is_tile}
+    depths = {s.op.axis for s in walk(phase.body) if isinstance(s, Let) and isinstance(s.op, Dot)}
+    results = {
+        a for s in walk(phase.body) if isinstance(s, Let) and isinstance(s.op, Dot)
+        for a in s.type.axes
+    }  # fmt: skip
+
+    def size(axis: Axis) -> int | None:
+        if axis.kind == "whole" or axis.size is not None:
+            return axis.size
+        if axis.name in schedule.tiles:
+            return schedule.tiles[axis.name]
+        if axis.name in outer:
+            return WIDE if wide else ROWS
+        if axis.name in results and axis.name not in depths:
+            return ROWS
+        return COLS if axis.name in results else DEPTH
+
+    return tuple(replace(a, size=size(a)) for a in func.axes)
