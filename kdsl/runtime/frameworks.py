@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-_ML_DTYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
-
 
 def numpy_samples() -> list[Any]:
     """Arrays whose fields all differ, to compare the mirrored struct with."""
@@ -15,16 +13,6 @@ def numpy_samples() -> list[Any]:
     frozen = numpy.ones((4, 7), numpy.float32)
     frozen.flags.writeable = False
     return [cube, cube[::-1, 1:, ::2].transpose(2, 0, 1), frozen, numpy.array(3.0)]
-
-
-def extended_dtype(name: str) -> Any:
-    """The NumPy dtype of a kdsl dtype that NumPy itself lacks ("bf16")."""
-    numpy: Any = sys.modules["numpy"]
-    if name not in _ML_DTYPES:
-        raise TypeError(f"NumPy has no dtype for {name or 'this result'}")
-    import ml_dtypes
-
-    return numpy.dtype(getattr(ml_dtypes, _ML_DTYPES[name]))
 
 
 def array_of(tensor: Any) -> Any:
@@ -60,28 +48,3 @@ def torch_samples() -> tuple[list[Any], ...]:
     if any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in every):
         raise RuntimeError("a mode of the caller's is active")
     return every, plain, grad, conj, neg
-
-
-# DLPack's type codes; what is left after the digits of a dtype's name tells which.
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
-_SPECIAL = {"bool": (6, 8, 1), "float8_e4m3fn": (10, 8, 1), "float8_e5m2": (12, 8, 1)}
-
-
-def dtype_code(dtype: Any) -> tuple[int, int, int]:
-    """DLPack's (code, bits, lanes) of a dtype of kdsl, Torch or NumPy.
-
-    Example:
-        >>> import numpy
-        >>> dtype_code(numpy.dtype("float32"))
-        (2, 32, 1)
-    """
-    if hasattr(dtype, "__dlpack_data_type__"):
-        code, bits, lanes = dtype.__dlpack_data_type__()
-        return int(code), int(bits), int(lanes)
-    name = str(dtype).removeprefix("torch.")
-    if name in _SPECIAL:
-        return _SPECIAL[name]
-    family = name.rstrip("0123456789")
-    if family not in _CODES or family == name:
-        raise TypeError(f"DLPack has no code for {name}")
-    return _CODES[family], int(name[len(family) :]), 1

@@ -72,7 +72,7 @@ values = st.recursive(
     max_leaves=4,
 )
 
-EXPECTED = (TypeError, ValueError, IndexError, MemoryError)
+EXPECTED = (TypeError, ValueError, IndexError, OverflowError, MemoryError)
 
 
 def outcome(function: Any, *args: Any, **keywords: Any) -> str:

@@ -146,7 +146,7 @@ hand = runtime.load_module({str(hand_path)!r})
 x = array.array("f", [1, 2])
 assert memoryview(hand.scale(x, factor=2.0)).tolist() == [2.0, 4.0]
 assert hand.view(x).startswith("dtype 2:32:1 shape 2 strides 1"), hand.view(x)
-assert hand.plain(1, True, 2.0, None, "text", b"bytes") == "1 2 3 0 11 66"
+assert hand.plain(1, True, 2.0, None, "text", b"bytes") == "1 2 3 0 11 12"
 for wrong in (lambda: hand.nop([]), lambda: hand.nop(z=1), lambda: hand.fail("KeyError", "k")):
     try:
         wrong()

@@ -43,7 +43,8 @@ class Colour(enum.IntEnum):
         ("eight888", 8),
         ("é" * 4, 8),
         ("with\0zeros inside", 65),
-        (b"", 66),
+        (b"", 12),
+        (b"seven77", 12),
         (b"bytes\0and more", 66),
     ],
 )
@@ -104,6 +105,9 @@ def test_a_float_takes_integers_of_any_size(hand: Module, value: int) -> None:
         hand.echo(value)
     name = "u64" if isinstance(value, np.uint64) else "int"
     assert str(caught.value).endswith(f", got {name} {value}; {INTEGERS}")
+    with pytest.raises(OverflowError) as overflow:  # no signature says that it is a number
+        hand.plain(value)
+    assert str(overflow.value).endswith(f", got {name} {value}; {INTEGERS}")
 
 
 def test_integers_larger_than_any_float_are_refused_in_short(hand: Module) -> None:

@@ -95,18 +95,54 @@ int rt_take_numpy_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const
   return take_or_raise(frame, index, object, FAMILY_NUMPY);
 }
 
-static PyObject* dlpack_capsule(PyObject* object) {
-  PyObject* method = PyObject_GetAttrString(object, "__dlpack__");
-  PyObject* none = method ? PyTuple_New(0) : NULL;
-  PyObject* keywords = none ? Py_BuildValue("{s:(ii)}", "max_version", 1, 3) : NULL;
-  PyObject* capsule = keywords ? PyObject_Call(method, none, keywords) : NULL;
-  if (!capsule && keywords && PyErr_ExceptionMatches(PyExc_TypeError)) {
-    PyErr_Clear();  // a producer from before DLPack 1.0
-    capsule = PyObject_Call(method, none, NULL);
+// Where an object says it lies; the CPU when it says nothing. -1 with an exception.
+static int device_of(PyObject* object, DLDevice* device) {
+  int type = kDLCPU, id = 0;
+  PyObject* method = PyObject_GetAttrString(object, "__dlpack_device__");
+  if (!method) {
+    PyErr_Clear();
+    *device = (DLDevice){kDLCPU, 0};
+    return 0;
   }
+  PyObject* pair = PyObject_CallObject(method, NULL);
+  Py_DECREF(method);
+  int failed = !pair || !PyArg_ParseTuple(pair, "ii", &type, &id);
+  Py_XDECREF(pair);
+  *device = (DLDevice){(DLDeviceType)type, id};
+  return failed ? -1 : 0;
+}
+
+static PyObject* export_call(PyObject* method, PyObject* stream, int versioned) {
+  PyObject* none = PyTuple_New(0);
+  PyObject* keywords = none ? PyDict_New() : NULL;
+  PyObject* version = keywords && versioned ? Py_BuildValue("(ii)", 1, 3) : NULL;
+  int failed = !keywords || (versioned && !version);
+  if (!failed && version) failed = PyDict_SetItemString(keywords, "max_version", version);
+  if (!failed && stream != Py_None) failed = PyDict_SetItemString(keywords, "stream", stream);
+  PyObject* capsule = failed ? NULL : PyObject_Call(method, none, keywords);
+  Py_XDECREF(version);
   Py_XDECREF(keywords);
   Py_XDECREF(none);
+  return capsule;
+}
+
+// On a device the producer is told our stream, and makes it wait for what is still on its own.
+static PyObject* dlpack_capsule(Frame* frame, PyObject* object) {
+  DLDevice device;
+  if (device_of(object, &device)) return NULL;
+  if (!rt_is_host(device) && rt_note_device(frame, device, NULL)) return NULL;
+  int noted =
+      frame->device_type == (int32_t)device.device_type && frame->device_id == device.device_id;
+  void* handle = noted ? frame->stream : rt_stream_of(device.device_type, device.device_id);
+  PyObject* stream = rt_stream_for_producer(device, handle);
+  PyObject* method = stream ? PyObject_GetAttrString(object, "__dlpack__") : NULL;
+  PyObject* capsule = method ? export_call(method, stream, 1) : NULL;
+  if (!capsule && method && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();  // a producer from before DLPack 1.0
+    capsule = export_call(method, stream, 0);
+  }
   Py_XDECREF(method);
+  Py_XDECREF(stream);
   return capsule;
 }
 
@@ -121,8 +157,9 @@ static int put_dlpack_owned(Frame* frame, Py_ssize_t index, PyObject* capsule, i
   return rt_put_owned(frame, index, tensor);
 }
 
-static int take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, Family family) {
-  PyObject* capsule = dlpack_capsule(object);
+static int take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const ArrayKind* kind) {
+  Family family = kind->family;
+  PyObject* capsule = dlpack_capsule(frame, object);
   Hold* hold = capsule ? rt_hold(frame, HOLD_OBJECT) : NULL;
   if (!hold) {
     Py_XDECREF(capsule);
@@ -143,14 +180,33 @@ static int take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, Family 
     return rt_argument_error(frame, index, "version");
   }
   if (rt_complete_strides(frame, index)) return -1;
-  rt_note_family(frame, family, NULL);
+  rt_note_kind(frame, kind);
   if (rt_put_view(frame, index, writable || family == FAMILY_JAX)) return -1;
   return frame->owned ? put_dlpack_owned(frame, index, capsule, versioned, family) : 0;
 }
 
 int rt_take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
-  (void)entry;
-  return take_dlpack(frame, index, object, FAMILY_OTHER);
+  ArrayKind kind = {.family = FAMILY_OTHER, .import = entry->import};
+  return take_dlpack(frame, index, object, &kind);
+}
+
+// The function by which the module of a class imports others' arrays; a new reference or NULL.
+PyObject* rt_import_of(PyTypeObject* type) {
+  PyObject* name = PyObject_GetAttrString((PyObject*)type, "__module__");
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  PyObject* found = NULL;
+  char module[128];
+  size_t size = text ? strlen(text) : 0;
+  // "package.part._array", then "package.part", then "package": the first that has it.
+  while (!found && size && size < sizeof module) {
+    memcpy(module, text, size);
+    module[size] = '\0';
+    found = rt_loaded(module, "from_dlpack");
+    while (size && text[--size] != '.') continue;
+  }
+  Py_XDECREF(name);
+  PyErr_Clear();
+  return found;
 }
 
 static int take_jax(Frame* frame, Py_ssize_t index, PyObject* object) {
@@ -158,7 +214,8 @@ static int take_jax(Frame* frame, Py_ssize_t index, PyObject* object) {
   if (RT_LIKELY(taken > 0)) return 0;
   if (taken < 0) return -1;
   PyErr_Clear();  // bf16, fp8 and arrays on other devices have no buffer, but DLPack
-  return take_dlpack(frame, index, object, FAMILY_JAX);
+  ArrayKind kind = {.family = FAMILY_JAX};
+  return take_dlpack(frame, index, object, &kind);
 }
 
 int rt_take_jax(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {

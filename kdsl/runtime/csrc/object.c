@@ -1,4 +1,4 @@
-// object.c: Tensor, String and Array objects with the published layouts, and reference counts.
+// object.c: reference counts, the memory of objects, and Tensor objects with the published layout.
 #define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +32,39 @@ void rt_decref(void* object) {
   }
 }
 
+// Before each object lie two words that the published headers keep for hosts: what a host ties to
+// the object, and how to reclaim both. Zero says that nothing is tied.
+#define PREFIX ((size_t)16)
+
 static void init_header(TVMFFIObject* header, int32_t type_index, void (*deleter)(void*, int)) {
   *header = (TVMFFIObject){KDSL_REF_COUNT_ONE, type_index, 0, deleter};
+}
+
+void* rt_object_new(size_t size, int32_t type_index, void (*deleter)(void*, int)) {
+  char* block = calloc(1, PREFIX + size);
+  if (!block) return NULL;
+  TVMFFIObject* object = (TVMFFIObject*)(block + PREFIX);
+  init_header(object, type_index, deleter);
+  return object;
+}
+
+void rt_object_free(void* object) { free((char*)object - PREFIX); }
+
+void rt_value_release(TVMFFIAny* value) {
+  TVMFFIAny before = *value;
+  *value = (TVMFFIAny){.type_index = kTVMFFINone};
+  if (before.type_index >= kTVMFFIStaticObjectBegin) rt_decref(before.v_obj);
+}
+
+void rt_python_release(PyObject* object) {
+  if (!object || !Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  Py_DECREF(object);
+  PyGILState_Release(gil);
+}
+
+void rt_value_retain(const TVMFFIAny* value) {
+  if (value->type_index >= kTVMFFIStaticObjectBegin) rt_incref(value->v_obj);
 }
 
 // ---- Tensor ----------------------------------------------------------------------------------
@@ -43,14 +74,10 @@ static void tensor_delete(void* self, int flags) {
   if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
     if (t->managed && t->managed->deleter) t->managed->deleter(t->managed);
     if (t->legacy && t->legacy->deleter) t->legacy->deleter(t->legacy);
-    if (t->owner && Py_IsInitialized()) {  // may run on a thread that Python has never seen
-      PyGILState_STATE gil = PyGILState_Ensure();
-      Py_DECREF(t->owner);
-      PyGILState_Release(gil);
-    }
+    rt_python_release(t->owner);
     t->managed = NULL, t->legacy = NULL, t->owner = NULL;
   }
-  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) free(t);
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) rt_object_free(t);
 }
 
 int rt_tensor_is_own(const TVMFFIObject* object) { return object->deleter == tensor_delete; }
@@ -89,7 +116,7 @@ RtTensor* rt_tensor_new(int32_t ndim, const int64_t* shape, DLDataType dtype) {
     return NULL;
   }
   size_t axes = (size_t)ndim * sizeof(int64_t);
-  size_t head = (sizeof(RtTensor) + 2 * axes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  size_t head = (PREFIX + sizeof(RtTensor) + 2 * axes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   size_t total = head + (size_t)bytes;
   int huge = total >= HUGE_FROM;
   void* block = NULL;
@@ -100,8 +127,8 @@ RtTensor* rt_tensor_new(int32_t ndim, const int64_t* shape, DLDataType dtype) {
 #ifdef MADV_HUGEPAGE
   if (huge) madvise(block, total / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
-  RtTensor* t = block;
-  memset(t, 0, sizeof *t);
+  memset(block, 0, PREFIX + sizeof(RtTensor));
+  RtTensor* t = (RtTensor*)((char*)block + PREFIX);
   init_header(&t->header, kTVMFFITensor, tensor_delete);
   int64_t* own_shape = (int64_t*)(t + 1);
   if (ndim) memcpy(own_shape, shape, axes);
@@ -118,9 +145,8 @@ RtTensor* rt_tensor_new(int32_t ndim, const int64_t* shape, DLDataType dtype) {
 RtTensor* rt_tensor_wrap(const DLTensor* view, DLManagedTensorVersioned* managed,
                          DLManagedTensor* legacy, PyObject* owner) {
   size_t axes = (size_t)view->ndim * sizeof(int64_t);
-  RtTensor* t = malloc(sizeof *t + 2 * axes);
+  RtTensor* t = rt_object_new(sizeof *t + 2 * axes, kTVMFFITensor, tensor_delete);
   if (!t) return NULL;
-  init_header(&t->header, kTVMFFITensor, tensor_delete);
   t->tensor = *view;
   t->tensor.shape = (int64_t*)(t + 1);
   t->tensor.strides = t->tensor.shape + view->ndim;
@@ -172,45 +198,4 @@ DLManagedTensorVersioned* rt_tensor_export(TVMFFIObject* object) {
       .flags = rt_tensor_is_read_only(object) ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
       .dl_tensor = *rt_tensor_of(object)};
   return m;
-}
-
-// ---- String, Array ---------------------------------------------------------------------------
-
-static void string_delete(void* self, int flags) {
-  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) free(self);
-}
-
-TVMFFIObject* rt_string_new(int32_t type_index, const char* data, size_t size) {
-  TVMFFIObject* s = malloc(sizeof *s + sizeof(TVMFFIByteArray) + size + 1);
-  if (!s) return NULL;
-  init_header(s, type_index, string_delete);
-  TVMFFIByteArray* bytes = (TVMFFIByteArray*)(s + 1);
-  char* text = (char*)(bytes + 1);
-  memcpy(text, data, size);
-  text[size] = '\0';
-  *bytes = (TVMFFIByteArray){text, size};
-  return s;
-}
-
-static void array_delete(void* self, int flags) {
-  TVMFFISeqCell* cell = (TVMFFISeqCell*)((TVMFFIObject*)self + 1);
-  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
-    TVMFFIAny* items = cell->data;
-    for (int64_t i = 0; i < cell->size; ++i) {
-      if (items[i].type_index >= kTVMFFIStaticObjectBegin) rt_decref(items[i].v_obj);
-    }
-    cell->size = 0;
-  }
-  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) free(self);
-}
-
-TVMFFIObject* rt_array_new(Py_ssize_t size) {
-  size_t bytes = (size_t)size * sizeof(TVMFFIAny);
-  TVMFFIObject* a = malloc(sizeof *a + sizeof(TVMFFISeqCell) + bytes);
-  if (!a) return NULL;
-  init_header(a, kTVMFFIArray, array_delete);
-  TVMFFISeqCell* cell = (TVMFFISeqCell*)(a + 1);
-  *cell = (TVMFFISeqCell){cell + 1, size, size, NULL};
-  memset(cell->data, 0, bytes);
-  return a;
 }

@@ -1,24 +1,11 @@
 // renew.c: an InOut argument that must not be written (JAX) is copied; the copy comes back.
-#include <string.h>
-
 #include "core.h"
-
-static int is_compact(const DLTensor* view) {
-  int64_t step = 1;
-  for (int i = view->ndim - 1; i >= 0; --i) {
-    if (view->shape[i] != 1 && view->strides[i] != step) return 0;
-    step *= view->shape[i];
-  }
-  return 1;
-}
 
 int rt_renew(Frame* frame, Py_ssize_t index) {
   const DLTensor* view = &frame->views[index];
-  int on_cpu = view->device.device_type == kDLCPU;
-  if (frame->renewed_count == FRAME_RENEWED || !on_cpu || !is_compact(view)) {
-    return rt_argument_error(frame, index, "jax_inout");
-  }
-  RtTensor* copy = rt_tensor_new(view->ndim, view->shape, view->dtype);
+  int possible = frame->renewed_count < FRAME_RENEWED && rt_is_host(view->device);
+  if (!possible || !rt_is_compact(view)) return rt_argument_error(frame, index, "jax_inout");
+  RtTensor* copy = rt_tensor_copy(view);
   Hold* hold = copy ? rt_hold(frame, HOLD_FFI) : NULL;
   if (!hold) {
     if (copy) rt_decref(copy);
@@ -27,8 +14,6 @@ int rt_renew(Frame* frame, Py_ssize_t index) {
     return -1;
   }
   hold->pointer = copy;
-  size_t bytes = (size_t)rt_numel(view) * view->dtype.bits / 8;
-  if (bytes) memcpy(copy->tensor.data, (const char*)view->data + view->byte_offset, bytes);
   frame->args[index] = (TVMFFIAny){.type_index = kTVMFFIDLTensorPtr, .v_ptr = &copy->tensor};
   frame->renewed[frame->renewed_count].index = index;
   frame->renewed[frame->renewed_count++].tensor = copy;

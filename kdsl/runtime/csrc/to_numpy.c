@@ -80,9 +80,9 @@ static int builtin_number(DLDataType dtype) {
 static PyObject* descr_of(DLDataType dtype) {
   int number = builtin_number(dtype);
   if (number >= 0) return numpy.descr_from_type(number);
-  PyObject* make = rt_import("kdsl.runtime.frameworks", "extended_dtype");
-  PyObject* descr = make ? PyObject_CallFunction(make, "s", rt_dtype_name(dtype)) : NULL;
-  Py_XDECREF(make);
+  PyObject* ours = rt_dtype_to_python(dtype);
+  PyObject* descr = ours ? PyObject_CallMethod(ours, "numpy", NULL) : NULL;
+  Py_XDECREF(ours);
   return descr;
 }
 
@@ -104,7 +104,7 @@ static PyObject* make_array(TVMFFIObject* tensor, PyObject* descr) {
 
 // Without NumPy's table: our Tensor offers a buffer, and NumPy knows how to read one.
 static PyObject* by_buffer(TVMFFIObject* tensor) {
-  PyObject* mine = rt_tensor_object(tensor);
+  PyObject* mine = rt_tensor_object(tensor, NULL);
   PyObject* make = mine ? rt_import("kdsl.runtime.frameworks", "array_of") : NULL;
   PyObject* array = make ? PyObject_CallFunctionObjArgs(make, mine, NULL) : NULL;
   Py_XDECREF(make);

@@ -47,22 +47,17 @@ RT_COLD static int check_lazy(Frame* frame, Py_ssize_t index, PyObject* object) 
 static inline int check_torch(Frame* frame, Py_ssize_t index, PyObject* object,
                               const DLTensor* view) {
   if (!(floating >> view->dtype.code & 1)) return 0;
-  TorchBits bits = {1, 1};  // all of it possible
-  if (RT_LIKELY(torch.has_bits)) bits = rt_torch_bits(object);
   // Foreign functions take what they always took; only a wrong value is never passed on.
-  if (RT_UNLIKELY(bits.requires_grad) && frame->function->known &&
-      check_grad(frame, index, object)) {
-    return -1;
+  int asks = frame->function->known && !frame->function->constant;
+  TorchBits bits = {1, 1};  // all of it possible
+  if (RT_LIKELY(torch.has_bits)) {
+    if (asks)
+      bits = rt_torch_bits(object);
+    else
+      bits.lazy = (char)rt_torch_is_lazy(object);
   }
+  if (RT_UNLIKELY(bits.requires_grad && asks) && check_grad(frame, index, object)) return -1;
   return RT_UNLIKELY(bits.lazy) ? check_lazy(frame, index, object) : 0;
-}
-
-static int note_device(Frame* frame, const DLTensor* view, const DLPackExchangeAPI* api) {
-  if (frame->device_type) return 0;
-  frame->device_type = view->device.device_type;
-  frame->device_id = view->device.device_id;
-  if (!api->current_work_stream) return 0;
-  return api->current_work_stream(view->device.device_type, view->device.device_id, &frame->stream);
 }
 
 static void drop_managed(PyObject* capsule) {
@@ -96,19 +91,38 @@ static int put_owned(Frame* frame, Py_ssize_t index, PyObject* object,
   return rt_put_owned(frame, index, tensor);
 }
 
+// The way of plain CPU tensors: nothing of them can be lazy, nor elsewhere.
+static inline int take_plain(Frame* frame, Py_ssize_t index, PyObject* object,
+                             const TypeEntry* entry) {
+  const Function* fn = frame->function;
+  DLTensor* view = &frame->views[index];
+  rt_note_family(frame, FAMILY_EXCHANGE, entry->api);
+  if (fn->known && !fn->constant && floating >> view->dtype.code & 1 &&
+      RT_UNLIKELY(rt_torch_bits(object).requires_grad) && check_grad(frame, index, object)) {
+    return -1;
+  }
+  return rt_put_view(frame, index, 1);
+}
+
 int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
   const DLPackExchangeAPI* api = entry->api;
   DLTensor* view = &frame->views[index];
+  if (entry->is_torch && RT_LIKELY(rt_torch_view(object, view) && !frame->owned)) {
+    return take_plain(frame, index, object, entry);
+  }
   int failed = RT_LIKELY(api->dltensor_from_py_object_no_sync != NULL)
                    ? api->dltensor_from_py_object_no_sync(object, view)
                    : view_of_managed(frame, object, api, view);
   if (RT_UNLIKELY(failed)) return rt_argument_error(frame, index, "export");
   if (RT_UNLIKELY(!view->strides) && rt_complete_strides(frame, index)) return -1;
   rt_note_family(frame, FAMILY_EXCHANGE, api);
-  if (RT_UNLIKELY(view->device.device_type != kDLCPU) && note_device(frame, view, api)) {
+  if (RT_UNLIKELY(view->device.device_type != kDLCPU) && rt_note_device(frame, view->device, api)) {
     return rt_argument_error(frame, index, "export");
   }
-  if (entry->is_torch && RT_UNLIKELY(check_torch(frame, index, object, view))) return -1;
+  if (entry->is_torch) {
+    if (RT_UNLIKELY(check_torch(frame, index, object, view))) return -1;
+    rt_torch_learn_dtype(object, view->dtype);
+  }
   if (RT_UNLIKELY(frame->owned)) {
     if (rt_put_view(frame, index, 1)) return -1;
     return put_owned(frame, index, object, api);
@@ -167,5 +181,6 @@ int rt_exchange_learn(PyTypeObject* type, TypeEntry* entry) {
   if (!api || api->header.version.major != 1) return 0;
   entry->api = api;
   entry->take = rt_take_exchange;
+  if (type == torch.tensor && torch.has_bits) rt_torch_view_find(api);
   return 1;
 }

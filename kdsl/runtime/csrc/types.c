@@ -19,19 +19,34 @@ PyObject* rt_loaded(const char* module, const char* attribute) {
   return value;
 }
 
-// Types that we cannot take are not kept: a program may make and drop any number of them.
-static int take_unsupported(Frame* frame, Py_ssize_t index, PyObject* object,
-                            const TypeEntry* entry) {
-  (void)object, (void)entry;
-  return rt_argument_error(frame, index, "unsupported");
+// Types of which we know nothing are not kept: a program may make and drop any number of them.
+static const TypeEntry unknown = {.take = rt_take_opaque};
+
+// The first that knows the type has it. A class may be several things at once: a str that is a
+// dtype, a tuple that is a device, a callable array.
+static const TypeEntry* plain_entry(PyTypeObject* type) {
+  static const TypeEntry of_function = {.take = rt_take_function};
+  const TypeEntry* entry = rt_handle_entry(type);
+  if (!entry) entry = rt_tensor_entry(type);
+  if (!entry && type == rt_function_type) entry = &of_function;
+  if (!entry) entry = rt_plain_entry(type);
+  if (!entry) entry = rt_scalar_entry(type);
+  if (!entry) entry = rt_container_entry(type);
+  if (!entry) entry = rt_pointer_entry(type);
+  return entry ? entry : rt_number_entry(type);
 }
 
-static const TypeEntry unsupported = {.take = take_unsupported};
+static const TypeEntry* last_entry(PyTypeObject* type) {
+  static const TypeEntry of_error = {.take = rt_take_exception},
+                         of_callable = {.take = rt_take_callable};
+  if (PyType_IsSubtype(type, (PyTypeObject*)PyExc_BaseException)) return &of_error;
+  return PyType_GetSlot(type, Py_tp_call) ? &of_callable : &unknown;
+}
 
 static int learn(PyTypeObject* type, TypeEntry* entry) {
-  const TypeEntry* scalar = rt_scalar_entry(type);
-  if (scalar) {
-    *entry = *scalar;
+  const TypeEntry* plain = plain_entry(type);
+  if (plain) {
+    *entry = *plain;
     return 0;
   }
   int known = rt_exchange_learn(type, entry);
@@ -41,11 +56,11 @@ static int learn(PyTypeObject* type, TypeEntry* entry) {
   if (rt_is_jax(type))
     entry->take = rt_take_jax;
   else if (PyObject_HasAttrString((PyObject*)type, "__dlpack__"))
-    entry->take = rt_take_dlpack;
+    *entry = (TypeEntry){.take = rt_take_dlpack, .import = rt_import_of(type)};
   else if (rt_has_buffer(type))
     entry->take = rt_take_buffer;
   else
-    entry->take = take_unsupported;
+    *entry = *last_entry(type);
   return 0;
 }
 
@@ -53,7 +68,7 @@ RT_COLD static const TypeEntry* learn_and_keep(PyTypeObject* type) {
   TypeEntry fresh;
   memset(&fresh, 0, sizeof fresh);
   if (learn(type, &fresh)) return NULL;
-  if (fresh.take == take_unsupported) return &unsupported;
+  if (fresh.take == unknown.take) return &unknown;
   fresh.type = type;
   TypeEntry* entry = PyMem_Malloc(sizeof *entry);
   if (!entry) {

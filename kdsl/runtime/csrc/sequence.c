@@ -1,0 +1,84 @@
+// sequence.c: Array, whose elements lie in its own block, and List, which grows.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+static void sequence_delete(void* self, int flags) {
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
+    TVMFFISeqCell* cell = rt_sequence(self);
+    TVMFFIAny* items = cell->data;
+    while (cell->size > 0) rt_value_release(&items[--cell->size]);
+    if (cell->data_deleter) cell->data_deleter(cell->data);
+    cell->data = NULL, cell->capacity = 0;
+  }
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) rt_object_free(self);
+}
+
+// Everyone who lets a List grow hands its old memory to this, and none is handed over as NULL.
+static void free_items(void* data) { free(data); }
+
+TVMFFIObject* rt_sequence_new(int32_t type_index, Py_ssize_t size) {
+  if ((size_t)size > PTRDIFF_MAX / sizeof(TVMFFIAny) - 64) return NULL;
+  int grows = type_index == kTVMFFIList;
+  size_t bytes = (size_t)size * sizeof(TVMFFIAny);
+  KdslArrayObject* s = rt_object_new(sizeof *s + (grows ? 0 : bytes), type_index, sequence_delete);
+  if (!s) return NULL;
+  s->seq = (TVMFFISeqCell){s + 1, size, size, NULL};
+  if (grows) {
+    s->seq.data = size ? calloc(1, bytes) : NULL;
+    s->seq.data_deleter = free_items;
+    if (size && !s->seq.data) {
+      rt_object_free(s);
+      return NULL;
+    }
+  }
+  return &s->head;
+}
+
+static int grow(TVMFFISeqCell* cell) {
+  int64_t capacity = cell->capacity < 4 ? 4 : 2 * cell->capacity;
+  TVMFFIAny* items = malloc((size_t)capacity * sizeof *items);
+  if (!items) return -1;
+  if (cell->size) memcpy(items, cell->data, (size_t)cell->size * sizeof *items);
+  if (cell->data_deleter && cell->data) cell->data_deleter(cell->data);
+  cell->data = items;
+  cell->capacity = capacity;
+  cell->data_deleter = free_items;
+  return 0;
+}
+
+int rt_list_insert(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
+  TVMFFISeqCell* cell = rt_sequence(list);
+  if (cell->size >= cell->capacity && grow(cell)) {
+    rt_value_release(&value);
+    return -1;
+  }
+  TVMFFIAny* items = cell->data;
+  memmove(items + at + 1, items + at, (size_t)(cell->size - at) * sizeof *items);
+  items[at] = value;
+  ++cell->size;
+  return 0;
+}
+
+void rt_list_replace(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
+  TVMFFIAny* item = (TVMFFIAny*)rt_sequence(list)->data + at;
+  TVMFFIAny before = *item;
+  *item = value;
+  rt_value_release(&before);  // last: it may run code that looks at the list
+}
+
+int rt_list_erase(TVMFFIObject* list, int64_t begin, int64_t end) {
+  TVMFFISeqCell* cell = rt_sequence(list);
+  size_t count = (size_t)(end - begin);
+  if (end <= begin) return 0;
+  TVMFFIAny* removed = malloc(count * sizeof *removed);
+  if (!removed) return -1;
+  TVMFFIAny* items = cell->data;
+  memcpy(removed, items + begin, count * sizeof *items);
+  memmove(items + begin, items + end, (size_t)(cell->size - end) * sizeof *items);
+  cell->size -= (int64_t)count;
+  for (size_t i = 0; i < count; ++i) rt_value_release(&removed[i]);  // may run any code
+  free(removed);
+  return 0;
+}

@@ -1,0 +1,227 @@
+"""What containers hold: arrays of frameworks, references, and what happens at the end."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import sys
+import threading
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from kdsl.runtime import Array, Dict, List, Map, Module, Tensor
+
+# ---- arrays of frameworks --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(torch.ones, torch.Tensor), (np.ones, np.ndarray), (jnp.ones, jax.Array)],
+    ids=["torch", "numpy", "jax"],
+)
+def test_tensors_in_containers_come_back_as_their_kind(
+    containers: Module, make: Any, kind: type
+) -> None:
+    def all_of(value: Any) -> list[Any]:
+        if isinstance(value, (tuple, list, List)):
+            return [x for item in value for x in all_of(item)]
+        if isinstance(value, (dict, Dict)):
+            return [x for item in value.values() for x in all_of(item)]
+        return [value]
+
+    one, two = make((2, 3)), make(4)
+    nested = {"q": [one, (two,)], "rest": {"deep": [[one]]}, "list": List([two]), "d": Dict(k=one)}
+    back = containers.same(nested)
+    found = all_of(back)
+    assert len(found) == 5
+    assert all(isinstance(x, kind) for x in found)
+    assert [tuple(x.shape) for x in found] == [(2, 3), (4,), (2, 3), (4,), (2, 3)]
+    assert all(np.asarray(x).sum() == x.size if kind is not torch.Tensor else True for x in found)
+    tensors = containers.tensors_of({"a": [one, two], "b": [one]})
+    assert len(tensors) == 3
+    assert all(isinstance(x, kind) for x in tensors)
+
+
+def test_tensors_of_a_list_share_memory_with_where_they_came_from() -> None:
+    x, y = torch.zeros(3), np.zeros(3)
+    ours = List([x])
+    ours[0][1] = 7
+    assert x.tolist() == [0, 7, 0]
+    assert type(ours[0]) is torch.Tensor
+    numpys = Dict(y=y)
+    numpys["y"][2] = 5
+    assert y.tolist() == [0, 0, 5]
+    mixed = List([y, x])  # of the kind of the first one
+    assert type(mixed[1]) is np.ndarray
+    assert type(List([memoryview(b"abc")])[0]) is Tensor
+
+
+def test_tensors_in_containers_keep_their_memory(containers: Module) -> None:
+    kept = List()
+    for n in range(20):
+        kept.append({"x": [torch.full((1000,), float(n)), np.full(1000, n)]})
+    gc.collect()
+    assert all(kept[n]["x"][0].sum() == 1000 * n for n in range(20))
+    result = containers.same(kept)[3]["x"]
+    del kept
+    gc.collect()
+    assert result[1].sum() == 3000
+
+
+def test_a_tensor_that_cannot_be_read_is_named_with_its_place(containers: Module) -> None:
+    bad = torch.ones(2, dtype=torch.complex64).conj()
+    with pytest.raises(ValueError, match=r"argument 0, item 1, item 0: .* conjugated lazily"):
+        containers.same({"k": [bad]})
+    with pytest.raises(ValueError, match=r"kdsl\.runtime: item 1: expected .* conjugated lazily"):
+        List([1, bad])
+
+
+# ---- life ------------------------------------------------------------------------------------
+
+
+def test_containers_that_contain_themselves_can_be_shown() -> None:
+    ours = List([1])
+    ours.append(ours)
+    assert repr(ours) == "List([1, List([1, List(...)])])"
+    ours.clear()
+    pairs = Dict(a=1)
+    pairs["me"] = pairs
+    assert "Dict(...)" in repr(pairs)
+    pairs.clear()
+    endless: list[Any] = []
+    endless.append(endless)
+    for make in (List, Array, lambda x: Dict(k=x)):
+        with pytest.raises(RecursionError):
+            make(endless)
+
+
+def test_deep_nesting_ends_in_an_error_or_a_value(containers: Module) -> None:
+    deep: Any = []
+    for _ in range(100):
+        deep = [deep]
+    assert containers.same(deep) == (lambda f: f(f, 100))(lambda f, n: (f(f, n - 1),) if n else ())
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(RecursionError):
+        containers.same(deep)
+    while deep:  # without recursion
+        deep = deep[0]
+
+
+def test_weak_references_of_cpp_see_the_end(containers: Module) -> None:
+    for make in (lambda: List([1]), lambda: Dict(a=[1]), lambda: Map({n: n for n in range(9)})):
+        ours = make()
+        containers.watch(ours)
+        assert containers.alive()
+        other = containers.same(ours) if not isinstance(ours, Map) else ours
+        del ours
+        assert containers.alive()
+        del other
+        assert not containers.alive()
+        containers.unwatch()
+
+
+def test_containers_are_not_pickled_but_copied() -> None:
+    for ours in (List([1]), Dict(a=1), Array([1]), Map(a=1)):
+        with pytest.raises(TypeError, match=r"cannot pickle kdsl\.runtime\.\w+: it refers to mem"):
+            pickle.dumps(ours)
+    ours = List([1])
+    other = copy.copy(ours)
+    other.append(2)
+    assert ours == [1]
+    both = copy.copy(Dict(a=1))
+    assert both == {"a": 1}
+
+
+def test_only_the_public_classes_make_containers() -> None:
+    from kdsl.runtime import _core
+
+    for call in (
+        lambda: _core.Sequence(3, ()),
+        lambda: _core.Sequence(72, ()),
+        lambda: _core.Mapping(71, ()),
+        lambda: _core.Sequence(),  # type: ignore[call-arg]
+        lambda: _core.Mapping("x", ()),  # type: ignore[arg-type]
+        lambda: _core.Sequence(71, [1]),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_no_reference_is_lost_or_kept(containers: Module) -> None:
+    class Mine:
+        pass
+
+    mine = Mine()
+    start = sys.getrefcount(mine)
+    value = {"a": [mine, (mine, "x" * 20)], "b": {1: mine}, "c": [b"y" * 30] * 3}
+    inside = sys.getrefcount(mine)
+    for _ in range(50):
+        back = containers.same(value)
+        assert back == {**value, "a": (mine, (mine, "x" * 20)), "c": (b"y" * 30,) * 3}
+        ours = List([value])
+        ours.append(mine)
+        ours[0:1] = [mine] * 4
+        del ours[1:3]
+        ours.pop()
+        pairs = Dict(dict.fromkeys(range(30), mine))
+        pairs[3] = mine
+        for n in range(0, 30, 2):
+            del pairs[n]
+        with pytest.raises(OverflowError):
+            containers.same([mine, [mine, 2**70]])
+        with pytest.raises(OverflowError):
+            Map({1: mine, 2: 2**70})
+        containers.dict_set(pairs, "k", [mine])
+    del back, ours, pairs
+    gc.collect()
+    assert sys.getrefcount(mine) == inside
+    del value
+    assert sys.getrefcount(mine) == start
+
+
+def test_code_that_runs_when_an_element_goes_may_change_the_container() -> None:
+    class Last:
+        def __init__(self, then: Any) -> None:
+            self.then = then
+
+        def __del__(self) -> None:
+            self.then()
+
+    ours = List()
+    ours.extend([Last(ours.clear), 1, 2, Last(lambda: ours.append("late")), 3])
+    ours[0] = None
+    assert ours == ["late"]
+    ours[0:1] = [Last(lambda: ours.append("later"))]
+    ours.clear()
+    assert ours == ["later"]
+    pairs = Dict()
+    pairs.update({n: Last(lambda: pairs.update({"late": 1})) for n in range(20)})
+    pairs.clear()
+    assert pairs == {"late": 1}
+    pairs["x"] = Last(pairs.clear)
+    pairs["x"] = 1
+    assert pairs == {}
+
+
+def test_threads_share_a_list() -> None:
+    ours = List()
+
+    def fill(name: int) -> None:
+        for n in range(200):
+            ours.append((name, "text that is long", n))
+            len(ours), ours[-1]
+
+    threads = [threading.Thread(target=fill, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ours) == 1600
+    assert [n for name, _, n in ours if name == 5] == list(range(200))
