@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the C extension, and two folders that a wheel carries along.
+"""What pyproject.toml cannot say: C extension and library, and two folders that a wheel carries.
 
 `include/` and `templates/` stand at the root of a checkout, where C++ and template authors look for
 them; in a wheel they lie under `kdsl/share/`. `kdsl.paths` finds either.
@@ -6,14 +6,17 @@ them; in a wheel they lie under `kdsl/share/`. `kdsl.paths` finds either.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 CORE = Path("kdsl/runtime/csrc")
+COMPAT = Path("kdsl/runtime/compat")
 SHARED = ("include", "templates")
 
 
@@ -27,6 +30,15 @@ class BuildWithShare(build_py):
                 target = Path(self.build_lib, "kdsl", "share", folder)
                 shutil.rmtree(target, ignore_errors=True)
                 shutil.copytree(ROOT / folder, target)
+
+
+class BuildLibraries(build_ext):
+    """build_ext that gives a plain C library the name by which modules ask for it."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        if fullname.endswith("libtvm_ffi"):
+            return os.path.join(*fullname.split(".")) + ".so"
+        return str(super().get_ext_filename(fullname))
 
 
 core = Extension(
@@ -44,8 +56,25 @@ core = Extension(
     py_limited_api=True,
 )
 
+# For foreign modules where apache-tvm-ffi is not: it shares the containers of the core.
+compat = Extension(
+    "kdsl.runtime.compat.libtvm_ffi",
+    sources=sorted(
+        [
+            *(str(path.relative_to(ROOT)) for path in (ROOT / COMPAT).glob("*.c")),
+            *(str(CORE / name) for name in ("map.c", "sequence.c")),
+        ]
+    ),
+    depends=sorted(str(path.relative_to(ROOT)) for path in (ROOT / COMPAT).glob("*.h"))
+    + core.depends,
+    include_dirs=core.include_dirs,
+    define_macros=core.define_macros,
+    extra_compile_args=core.extra_compile_args,
+    extra_link_args=["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-soname,libtvm_ffi.so"],
+)
+
 setup(
-    ext_modules=[core],
-    cmdclass={"build_py": BuildWithShare},
+    ext_modules=[core, compat],
+    cmdclass={"build_py": BuildWithShare, "build_ext": BuildLibraries},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )
