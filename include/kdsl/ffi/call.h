@@ -71,8 +71,9 @@ class Call : public ArgReader {
     const Kernel& kernel = *variants[variant];
     const i64 bytes = kernel.scratch ? kernel.scratch(args) : 0;
     if (bytes < 0) return bad_size("scratch memory has a negative size, or one");
-    // Sizes may be huge where one of them is 0: nobody waits for loops that write nothing.
-    if (!writes()) return hand_over(result);
+    // Sizes may be huge where one of them is 0: nobody waits for loops that write nothing, unless
+    // they are to find an index that is out of range.
+    if (!fault && !writes()) return hand_over(result);
     for (int i = 0; i < kernel.phase_count; ++i) {
       const Phase& phase = kernel.phases[i];
       if (phase.arena && phase.arena(args) < 0) return bad_size("temporary values have a size");
