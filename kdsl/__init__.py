@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from kdsl.runtime import Function as Function
     from kdsl.runtime import Module as Module
     from kdsl.runtime import load_module as load_module
+    from kdsl.runtime.devices import synchronize as synchronize
 
 __version__ = VERSION
 
@@ -64,6 +65,7 @@ _HOMES = {
     "kdsl.export": "export",
     "kdsl.kernel": "Kernel kernel",
     "kdsl.runtime": "Function Module load_module",
+    "kdsl.runtime.devices": "synchronize",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -98,7 +98,7 @@ def cuda_compiler() -> str | None:
 
 def cuda_home() -> str | None:
     """Where the user says that CUDA is installed, if anywhere."""
-    return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or None
+    return os.environ.get("CUDA_HOME") or None
 
 
 def cuda_driver() -> str | None:

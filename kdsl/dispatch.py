@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 #: would cost as much.
 LARGEST_TABLE = 64
 
+#: What DLPack calls a GPU of CUDA.
+_CUDA = 2
+
 #: Names that frameworks give dtypes, without "torch." and such.
 _BY_NUMPY_NAME = {d.numpy: d for d in DTYPES.values()} | {"bool": DTYPES["bool"]} | DTYPES
 
@@ -61,7 +64,16 @@ class Slots:
         self.defaults = tuple((self.index[p.name], p.default) for p in self.statics)
         self.dtype_vars = signature.dtype_vars
         self.tensors = tuple(self._first_tensor(var.name) for var in signature.dtype_vars)
-        self.key = self._reader()
+        self.decides, self.may_lack = self._deciding_tensor()
+        self._read = self._reader()
+
+    def _deciding_tensor(self) -> tuple[int, bool]:
+        """The tensor whose device is the call's, and whether it may be left out."""
+        for i, p in enumerate(self.parameters):
+            if p.is_tensor and _binds(p):
+                return i, False
+        outs = [i for i, p in enumerate(self.parameters) if p.kind == "out"]
+        return (outs[0], True) if outs else (-1, True)
 
     def _first_tensor(self, var: str) -> int:
         for i, p in enumerate(self.parameters):
@@ -83,6 +95,28 @@ class Slots:
                 raise Unbound(f"`{name}` is unknown or given twice")
             bound[i] = value
         return tuple(bound)
+
+    def key(self, args: Sequence[object]) -> Hashable:
+        """What tells calls apart that run other code, but for sizes: read off the arguments as it
+        is; raises whatever arguments of a wrong kind raise."""
+        return self._read(args), self._place(args)
+
+    def _place(self, args: Sequence[object]) -> Hashable:
+        """What tells devices apart: as the framework has it, or as DLPack does."""
+        value = args[self.decides] if 0 <= self.decides < len(args) else None
+        if value is None:
+            return None
+        place: Hashable = getattr(value, "device", None)
+        return value.__dlpack_device__() if place is None else place  # type: ignore
+
+    def gpu(self, args: Sequence[object]) -> int:
+        """Number of the GPU that the call's tensors are on; -1 where they are on none."""
+        value = args[self.decides] if 0 <= self.decides < len(args) else None
+        try:
+            kind, number = value.__dlpack_device__()  # type: ignore[attr-defined]
+        except Exception:
+            return -1  # the checks of the call tell more
+        return int(number) if kind == _CUDA else -1
 
     def _reader(self) -> Callable[[Sequence[object]], Hashable]:
         """A function from positional arguments to the dtypes and statics that choose what runs.
@@ -131,8 +165,11 @@ class Slots:
     def _dtype(self, args: Sequence[object], i: int) -> DType:
         return dtype_of(args[i] if i < len(args) else None)
 
-    def conditions(self, choice: Specialisation) -> Iterator[Condition]:
-        """What arguments fulfil for which `choice` made this of their dtypes and statics."""
+    def conditions(self, choice: Specialisation, gpu: int) -> Iterator[Condition]:
+        """What arguments fulfil for which `choice` made this of their dtypes and statics, on the
+        GPU of this number or (-1) on none."""
+        if self.decides >= 0:
+            yield "device", self.decides, self.may_lack and gpu < 0, 0, gpu
         dtypes, statics = dict(choice.dtypes), dict(choice.statics)
         for var, i in zip(self.dtype_vars, self.tensors, strict=True):
             if i >= 0:
@@ -205,8 +242,10 @@ class Sized:
             yield "size" if axis >= 0 else "int", i, False, max(axis, 0), size
 
     def specialisation(self, sizes: tuple[int, ...]) -> Specialisation:
-        """The one to compile; the general variant where a size makes no code of its own."""
-        if all(0 < size <= LARGEST_FIXED for size in sizes):
+        """The one to compile; the general variant where a size makes no code of its own. CUDA code
+        has none."""
+        largest = max(sizes, default=1) if self.choice.on_cuda else LARGEST_FIXED
+        if all(0 < size <= largest for size in sizes):
             return self.choice.sized(dict(zip(self.dims, sizes, strict=True)))
         return self.choice
 
@@ -333,11 +372,24 @@ class Dispatch:
             choice = self._slots.choice(bound)
         except Exception:
             return None
+        choice = choice.on(self._target(self._slots.gpu(bound)))
         sized = self._sized(choice, lambda: self._refuse(args, kwargs))
         try:
             return sized.specialisation(_integers(sized.sizes(bound)))
         except Exception:
             return None
+
+    def _target(self, gpu: int) -> str:
+        """What is compiled for the GPU of this number, or the CPU."""
+        if gpu < 0:
+            return "cpu"
+        from kdsl import gpus
+
+        try:
+            return f"cuda:{gpus.gpu(gpu).arch}"
+        except (RuntimeError, ValueError) as err:
+            signature = self._compiler.source.signature.text
+            raise RuntimeError(f"{signature}: cuda:{gpu}: {err}") from None
 
     def _find(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Function:
         """The function for arguments that come for the first time, or that fit none."""
@@ -350,7 +402,8 @@ class Dispatch:
         sized = known.setdefault(self._slots.key(bound), self._sized(spec.general()))
         sizes = sized.sizes(bound)
         sized.functions[sizes] = function
-        conditions = (*self._slots.conditions(sized.choice), *sized.conditions(_integers(sizes)))
+        chosen = self._slots.conditions(sized.choice, self._slots.gpu(bound))
+        conditions = (*chosen, *sized.conditions(_integers(sizes)))
         row = function, conditions
         with self._lock:
             if row not in rows and len(rows) < LARGEST_TABLE and all(map(_is_small, conditions)):

@@ -58,6 +58,7 @@ def examine() -> list[Finding]:
         _folder("templates", paths.template_dir),
         *_cpu(),
         *_compiler(),
+        *_cuda(),
         _cache(),
     ]
     if not any(f.state == "missing" for f in findings):
@@ -130,6 +131,39 @@ def _compiler() -> Iterator[Finding]:
     yield Finding("compiler", "ok", f"{' '.join(command)} ({tried})")
     version = run.stdout.partition("\n")[0] or run.stderr.strip() or "it tells none"
     yield Finding("version", "ok", version)
+
+
+def _cuda() -> Iterator[Finding]:
+    """What CUDA code is compiled with, and where it would run; nobody needs either for the CPU."""
+    from kdsl import gpus
+    from kdsl.codegen import archs, toolchain
+
+    try:
+        found = toolchain.find_toolchain()
+        version = ".".join(map(str, found.version))
+        yield Finding("cuda compiler", "ok", f"{found.kind} {version} ({found.path})")
+        *others, last = archs.ARCHS
+        yield Finding("cuda targets", "ok", f"cuda: {', '.join(others)} and {last}")
+    except BuildError as err:
+        text, _, remedy = str(err).partition(". ")
+        yield Finding("cuda compiler", "absent", f"{text} (optional)", remedy)
+    try:
+        driver = gpus.driver()
+        some = [driver.gpu(i) for i in range(driver.count())]
+    except RuntimeError as err:
+        yield Finding(
+            "cuda driver",
+            "absent",
+            f"{err} (optional)",
+            "CUDA code compiles all the same; KDSL_CUDA_DRIVER=sim runs it in the simulator",
+        )
+        return
+    version = ".".join(map(str, driver.version))
+    kind = "the simulator" if driver.is_simulator else f"CUDA {version}"
+    yield Finding("cuda driver", "ok", f"{gpus.driver_path()} ({kind})")
+    for gpu in some:
+        arch = f"sm_{gpu.capability[0]}{gpu.capability[1]}"
+        yield Finding(f"cuda:{gpu.ordinal}", "ok", f"{gpu.name or 'a GPU'} ({arch})")
 
 
 def _cache() -> Finding:

@@ -11,13 +11,13 @@ import contextlib
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdsl import config, stamp
 from kdsl.cache import MODULE, Cache, digest
-from kdsl.codegen import targets
+from kdsl.codegen import archs, targets
 from kdsl.dtypes import DType, f32
 from kdsl.errors import BuildError
 from kdsl.frontend.signature import MISSING
@@ -25,7 +25,8 @@ from kdsl.frontend.source import KernelSource
 from kdsl.runtime import load_module
 
 if TYPE_CHECKING:
-    from kdsl.codegen.context import KernelUnit
+    from kdsl.codegen.context import Compiled, KernelUnit
+    from kdsl.codegen.device import DeviceCode, Image
     from kdsl.codegen.targets import Variant
     from kdsl.ir.nodes import Func
     from kdsl.passes.cpu.plan import Plan
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 #: Fixed dims of a size above this run the general variant: unrolled code would not pay.
 LARGEST_FIXED = 1024
-
-TARGETS = ("cpu",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +43,21 @@ class Specialisation:
     dtypes: tuple[tuple[str, DType], ...] = ()
     statics: tuple[tuple[str, object], ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
+    #: "cpu", "cuda:sm_80".
+    target: str = "cpu"
 
     def general(self) -> Specialisation:
-        return Specialisation(self.dtypes, self.statics)
+        return replace(self, sizes=())
 
     def sized(self, sizes: Mapping[str, int]) -> Specialisation:
-        return Specialisation(self.dtypes, self.statics, tuple(sizes.items()))
+        return replace(self, sizes=tuple(sizes.items()))
+
+    def on(self, target: str) -> Specialisation:
+        return replace(self, target=target)
+
+    @property
+    def on_cuda(self) -> bool:
+        return archs.is_cuda(self.target)
 
     def __str__(self) -> str:
         pairs = (*self.dtypes, *self.statics, *self.sizes)
@@ -62,8 +70,16 @@ class Compiler:
     def __init__(self, source: KernelSource) -> None:
         self.source = source
         self.tiles: dict[str, int] = {}
+        #: Sizes of tiles for CUDA, and `warps` and `slots` of its schedule.
+        self.cuda_tiles: dict[str, int] = {}
+        self.cuda_knobs: dict[str, object] = {}
         self._lock = threading.RLock()
         self.forget()
+
+    @property
+    def schedule(self) -> dict[str, object]:
+        """What was tuned for CUDA."""
+        return {"tiles": dict(sorted(self.cuda_tiles.items())), **self.cuda_knobs}
 
     def forget(self) -> None:
         """Drop what was compiled in this process: a captured value or the schedule has changed."""
@@ -74,8 +90,8 @@ class Compiler:
             self._fixed: dict[Specialisation, tuple[str, ...]] = {}
             self._functions: dict[Specialisation, Function] = {}
 
-    def tune(self, target: str, tiles: Mapping[str, int]) -> None:
-        """Set tile sizes by loop variable. Raises ValueError."""
+    def tune(self, target: str, tiles: Mapping[str, int], **knobs: object) -> None:
+        """Set tile sizes by loop variable, and what else a target has. Raises ValueError."""
         from kdsl.frontend.reference import tile_variables
 
         check_target(target)
@@ -100,7 +116,13 @@ class Compiler:
                     f"{self.source.name}: {loops.count(name)} loops over tiles have the variable "
                     f"`{name}`; give each its own to tune them"
                 )
-        self.tiles.update(tiles)
+        if archs.is_cuda(target):
+            self.cuda_knobs.update(_checked_knobs(self.source.name, knobs))
+            self.cuda_tiles.update(tiles)
+        elif given := [name for name, value in knobs.items() if value is not None]:
+            raise ValueError(f"{self.source.name}: the CPU has no `{given[0]}` to tune")
+        else:
+            self.tiles.update(tiles)
         self.forget()
 
     def default(
@@ -158,7 +180,7 @@ class Compiler:
         Args:
             first: called before a body is looked at for which there is no record on disk.
         """
-        spec = spec.general()
+        spec = spec.general().on("cpu")
         with self._lock:
             if spec not in self._fixed:
                 key = self._lookup_key(spec, "fixed")
@@ -174,6 +196,7 @@ class Compiler:
 
     def func(self, spec: Specialisation) -> Func:
         """The IR of a specialisation after the target-neutral passes."""
+        spec = spec.on("cpu")
         with self._lock:
             if spec not in self._funcs:
                 from kdsl import passes
@@ -186,6 +209,7 @@ class Compiler:
 
     def plan(self, spec: Specialisation) -> Plan:
         """The frozen plan of a specialisation for the CPU."""
+        spec = spec.on("cpu")
         with self._lock:
             if spec not in self._plans:
                 from kdsl.passes.cpu.build import plan
@@ -200,20 +224,28 @@ class Compiler:
 
     def unit(self, specs: Iterable[Specialisation]) -> KernelUnit:
         """The kernel with these specialisations, as codegen takes it."""
-        from kdsl.codegen.context import Compiled, KernelUnit
+        from kdsl.codegen.context import KernelUnit
 
         source = self.source
+        some = tuple(dict.fromkeys(specs))
         return KernelUnit(
             source.signature,
             source.doc,
             Path(source.file).name,
             source.line,
             hashlib.sha256(source.text.text.encode()).hexdigest(),
-            tuple(
-                Compiled(self.func(spec), self.plan(spec), spec.dtypes, spec.statics)
-                for spec in specs
-            ),
+            tuple(self._compiled(spec, some) for spec in dict.fromkeys(s.on("cpu") for s in some)),
+            tuple(dict.fromkeys(s.target for s in some)),
         )
+
+    def _compiled(self, spec: Specialisation, some: Collection[Specialisation]) -> Compiled:
+        """A specialisation with the targets that it has among `some`."""
+        from kdsl.codegen.context import Compiled
+
+        of = [s for s in some if s.on("cpu") == spec]
+        on_cpu, on_cuda = spec in of, any(s.on_cuda for s in of)
+        plan = self.plan(spec) if on_cpu else None
+        return Compiled(self.func(spec), plan, spec.dtypes, spec.statics, on_cpu, on_cuda)
 
     def function(self, spec: Specialisation, first: Callable[[], None] = lambda: None) -> Function:
         """The compiled function of one specialisation: from memory, disk, or the compiler.
@@ -235,12 +267,21 @@ class Compiler:
             return self.function(self.default({}, {}, {}))
 
     def text(self, spec: Specialisation, what: str) -> str:
-        """The generated C++: of the kernel ("cpu") or its host entry ("host")."""
+        """The generated C++: of the kernel ("cpu"), its host entry ("host") or, for a CUDA target,
+        the kernel ("cuda") or what it compiles to ("ptx")."""
+        from kdsl.codegen.build import ptx
+        from kdsl.codegen.device import Image
         from kdsl.codegen.module import module_sources
 
         name = self.source.name
-        sources = module_sources(name, (self.unit([spec]),), (targets.best_variant(),))
-        return sources[f"{name}_cpu.cc" if what == "cpu" else f"{name}.cc"]
+        units = (self.unit([spec]),)
+        if not spec.on_cuda:
+            sources = module_sources(name, units, (targets.best_variant(),))
+            return sources[f"{name}_cpu.cc" if what == "cpu" else f"{name}.cc"]
+        arch = archs.arch_of(spec.target)
+        device = device_code(name, units, (Image(arch, "ptx"),), {name: self.schedule})
+        sources = module_sources(name, units, (), device)
+        return ptx(sources, name, arch) if what == "ptx" else sources[f"{name}_cuda.cu"]
 
     def dtype_choices(self) -> dict[str, tuple[DType, ...]]:
         """All choices of each dtype variable."""
@@ -282,7 +323,15 @@ class Compiler:
         if record and record[1:] in ([], [place]) and (module := cache.find(record[0])):
             return module
         first()
-        module, store = build(self.source.name, [self.unit([spec])], (targets.best_variant(),))
+        units = [self.unit([spec])]
+        if spec.on_cuda:
+            from kdsl import gpus
+
+            images = gpus.images(archs.arch_of(spec.target))
+            schedules = {self.source.name: self.schedule}
+            module, store = build(self.source.name, units, (), images, schedules)
+        else:
+            module, store = build(self.source.name, units, (targets.best_variant(),))
         cache.remember(key, f"{store} {place}" if self._tells_lines(spec) else store)
         return module
 
@@ -300,12 +349,21 @@ class Compiler:
 
     def _lookup_key(self, spec: Specialisation, purpose: str) -> str:
         source = self.source
+        cuda: list[str] = []
+        if spec.on_cuda:
+            from kdsl import gpus
+            from kdsl.codegen import toolchain
+
+            images = gpus.images(archs.arch_of(spec.target))
+            identity = toolchain.find_toolchain().identity
+            cuda = [str(images), identity, repr(sorted(self.schedule.items()))]
         return digest(
             [
                 purpose,
                 stamp.own_files(),
                 targets.find_compiler().identity,
                 targets.best_variant().name,
+                *cuda,
                 source.structure,
                 source.doc,
                 source.signature.text,
@@ -318,26 +376,39 @@ class Compiler:
         )
 
 
-def build(name: str, units: Sequence[KernelUnit], variants: Sequence[Variant]) -> tuple[Path, str]:
+def build(
+    name: str,
+    units: Sequence[KernelUnit],
+    variants: Sequence[Variant],
+    images: Sequence[Image] = (),
+    schedules: Mapping[str, Mapping[str, object]] | None = None,
+) -> tuple[Path, str]:
     """The module of these kernels, from the store or the compiler, and its key there.
+
+    Args:
+        variants: of the CPU; none where nothing is compiled for it.
+        images: what is compiled for CUDA.
+        schedules: what was tuned for CUDA, by name of the kernel.
 
     Raises:
         BuildError: the compiler failed; sources and log stay in the cache, the text says where.
+        KernelTypeError: what a target cannot do yet.
     """
     from kdsl.codegen.build import build as compile_and_link
     from kdsl.codegen.build import flags_text
     from kdsl.codegen.module import module_sources
 
-    sources = module_sources(name, units, variants)
+    device = device_code(name, units, images, schedules) if images else None
+    sources = module_sources(name, units, variants, device)
     texts = (text for pair in sources.items() for text in pair)
     identity = targets.find_compiler().identity
-    key = digest([flags_text(variants), identity, stamp.headers(), *texts])
+    key = digest([flags_text(variants, images), identity, stamp.headers(), *texts])
     cache = disk_cache()
 
     def write(folder: Path) -> None:
         failed = cache.failed(key)
         try:
-            compile_and_link(sources, folder / MODULE, variants, failed / "build.log")
+            compile_and_link(sources, folder / MODULE, variants, failed / "build.log", images)
         except BuildError:
             with contextlib.suppress(OSError):
                 _write_all(failed, sources)
@@ -354,6 +425,26 @@ def build(name: str, units: Sequence[KernelUnit], variants: Sequence[Variant]) -
         return private.publish(key, write), key
 
 
+def device_code(
+    name: str,
+    units: Sequence[KernelUnit],
+    images: Sequence[Image],
+    schedules: Mapping[str, Mapping[str, object]] | None,
+) -> DeviceCode:
+    """The CUDA side of a module. Raises KernelTypeError for what CUDA code cannot do yet."""
+    from kdsl.codegen.cuda import device_source
+    from kdsl.codegen.device import DeviceCode
+    from kdsl.passes.cuda.tensor import Schedule
+
+    chosen = (
+        replace(unit, specialisations=tuple(s for s in unit.specialisations if s.on_cuda))
+        for unit in units
+    )
+    tuned = {kernel: Schedule(**knobs) for kernel, knobs in (schedules or {}).items()}  # type: ignore[arg-type]
+    text, kernels = device_source(name, [u for u in chosen if u.specialisations], tuned)
+    return DeviceCode(text, kernels, tuple(images))
+
+
 def _write_all(folder: Path, texts: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -367,9 +458,23 @@ def disk_cache() -> Cache:
 
 def check_target(target: str) -> None:
     """Raises ValueError for a target that kdsl does not have."""
-    if target not in TARGETS:
-        has = ", ".join(f'"{t}"' for t in TARGETS)
-        raise ValueError(f"kdsl has no target {target!r}; it has {has}")
+    if archs.is_cuda(target):
+        archs.arch_of(target)
+    elif target != "cpu":
+        raise ValueError(f'kdsl has no target {target!r}; it has "cpu" and, as "cuda:sm_80", CUDA')
+
+
+def _checked_knobs(kernel: str, knobs: Mapping[str, object]) -> dict[str, object]:
+    """Knobs of a CUDA schedule as it takes them. Raises ValueError."""
+    found: dict[str, object] = {}
+    for name, value in knobs.items():
+        if value is None:
+            continue
+        pair = value if name == "warps" and isinstance(value, tuple) else (value, 1)
+        if not all(type(n) is int and n >= 1 for n in pair) or len(pair) != 2:
+            raise ValueError(f"{kernel}: {name} must be an integer above 0, got {value!r}")
+        found[name] = pair if name == "warps" else value
+    return found
 
 
 def _known(kernel: str, what: str, given: Iterable[str], known: Collection[str]) -> None:

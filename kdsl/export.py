@@ -12,6 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from kdsl.codegen.archs import arch_of, is_cuda, number
+from kdsl.codegen.device import Image
 from kdsl.codegen.module import public_header
 from kdsl.codegen.targets import variants_of
 from kdsl.driver import Compiler, Specialisation, build, check_target
@@ -49,7 +51,8 @@ def export(
     Raises:
         TypeError: no list of kernels.
         ValueError: no kernel, two of one name, an unknown target, or a static without values.
-        BuildError: the C++ compiler failed.
+        KernelTypeError: CUDA code cannot do this yet.
+        BuildError: a compiler failed or is not there.
     """
     kernels = _listed(kernels)
     if not kernels:
@@ -77,6 +80,8 @@ def write(
     targets: tuple[str, ...],
 ) -> None:
     """Compile; write the library and its C header, each complete or not at all."""
+    if not targets:
+        raise ValueError('export: name at least one target, e.g. "cpu" or "cuda:sm_80"')
     for target in targets:
         check_target(target)
     names = [compiler.source.name for compiler, _ in kernels]
@@ -86,22 +91,54 @@ def write(
     library = Path(path)
     if not library.suffix:
         raise ValueError(f"export: {str(path)!r} has no suffix; write e.g. {str(path) + '.so'!r}")
-    units = [compiler.unit(specialisations(compiler, opts)) for compiler, opts in kernels]
+    units = [compiler.unit(specialisations(compiler, opts, targets)) for compiler, opts in kernels]
     name = re.sub(r"\W", "_", library.stem)
-    module, _ = build(name, units, variants_of())
+    schedules = {compiler.source.name: compiler.schedule for compiler, _ in kernels}
+    variants = variants_of() if "cpu" in targets else ()
+    module, _ = build(name, units, variants, images(targets), schedules)
     _publish(library, module.read_bytes(), 0o755)
     header = public_header(name, units)
     _publish(library.with_suffix(".h"), header.encode(), 0o644)
 
 
-def specialisations(compiler: Compiler, options: Options) -> Iterator[Specialisation]:
-    """The product of the options, the general variant of each dtype and static included."""
+def images(targets: Iterable[str]) -> tuple[Image, ...]:
+    """What the CUDA targets are compiled to: machine code of each, and PTX of the oldest for GPUs
+    that none of it runs on."""
+    archs = [arch_of(target) for target in targets if is_cuda(target)]
+    plain = [arch for arch in archs if arch[-1].isdigit()] or archs
+    cubins = tuple(Image(arch, "cubin") for arch in dict.fromkeys(archs))
+    return (*cubins, Image(min(plain, key=number), "ptx")) if cubins else ()
+
+
+def specialisations(
+    compiler: Compiler, options: Options, targets: Sequence[str] = ("cpu",)
+) -> Iterator[Specialisation]:
+    """The product of the options, on each target; on the CPU the general variant of each dtype and
+    static, too.
+
+    Raises:
+        ValueError: CUDA needs a size that `options` do not list.
+    """
     for dtypes in _product("dtypes", {**compiler.dtype_choices(), **options.dtypes}):
         for statics in _product("statics", {**compiler.static_choices(), **options.statics}):
-            for sizes in _product("dims", options.dims):
-                if sizes:
-                    yield compiler.default(dtypes, statics, sizes)
-            yield compiler.default(dtypes, statics, {})
+            some = [compiler.default(dtypes, statics, s) for s in _product("dims", options.dims)]
+            general = compiler.default(dtypes, statics, {})
+            for target in targets:
+                if is_cuda(target):
+                    _check_sized(compiler, general, options)
+                    yield from (s.on(target) for s in some)
+                else:
+                    yield from (s for s in some if s.sizes)
+                    yield general
+
+
+def _check_sized(compiler: Compiler, general: Specialisation, options: Options) -> None:
+    missing = [dim for dim in compiler.fixed_dims(general) if dim not in options.dims]
+    if missing:
+        raise ValueError(
+            f"export: CUDA code of `{compiler.source.name}` is for given sizes of {missing[0]}; "
+            f'list them, e.g. dims={{"{missing[0]}": [64, 128]}}'
+        )
 
 
 def _product(what: str, table: Mapping[str, Iterable[T]]) -> Iterator[dict[str, T]]:

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, overload
 
 from kdsl.dispatch import Dispatch
-from kdsl.driver import Compiler
+from kdsl.driver import Compiler, check_target
 from kdsl.dtypes import DType
 from kdsl.frontend import KernelSource, bind, capture
 from kdsl.runtime import Dispatcher
@@ -99,6 +99,8 @@ class Kernel(Dispatcher):
         bound = Kernel.__new__(Kernel)
         bound._set_up(bind(self._source, statics, name))
         bound._compiler.tiles.update(self._compiler.tiles)
+        bound._compiler.cuda_tiles.update(self._compiler.cuda_tiles)
+        bound._compiler.cuda_knobs.update(self._compiler.cuda_knobs)
         return bound
 
     @property
@@ -134,13 +136,25 @@ class Kernel(Dispatcher):
             raise AssertionError(str(report))
         return report
 
-    def tune(self, target: str, *, tiles: Mapping[str, int]) -> None:
+    def tune(
+        self,
+        target: str,
+        *,
+        tiles: Mapping[str, int] | None = None,
+        warps: int | tuple[int, int] | None = None,
+        slots: int | None = None,
+    ) -> None:
         """Set tile sizes by loop variable: `attention.tune("cpu", tiles={"m": 96, "n": 64})`.
+
+        Args:
+            target: "cpu", or a CUDA target; what is set for one of these holds for all of CUDA.
+            warps: of a block on CUDA, along rows, or along rows and along columns.
+            slots: turns of a loop whose copied tiles lie in shared memory at once, on CUDA.
 
         Raises:
             ValueError: no such target, no such loop, or a size below 1.
         """
-        self._compiler.tune(target, tiles)
+        self._compiler.tune(target, tiles or {}, warps=warps, slots=slots)
         self._dispatch.forget()
 
     def show(
@@ -151,7 +165,8 @@ class Kernel(Dispatcher):
         statics: Mapping[str, object] | None = None,
         dims: Mapping[str, int] | None = None,
     ) -> str:
-        """What the kernel becomes: "ir", "plan", "cpu" (the kernel's C++) or "host" (its entry).
+        """What the kernel becomes: "ir", "plan", "cpu" (the kernel's C++), "host" (its entry),
+        "cuda:sm_80" (its CUDA code) or "ptx:sm_80" (what that compiles to; needs no GPU).
 
         Args:
             dtypes, statics: which specialisation; f32 (or the first choice) and the defaults.
@@ -159,6 +174,8 @@ class Kernel(Dispatcher):
 
         Raises:
             ValueError: none of these, or a choice that the signature does not have.
+            KernelTypeError: CUDA code cannot do this yet.
+            BuildError: no CUDA compiler, or it failed ("ptx:sm_80" alone).
         """
         compiler = self.compiler
         spec = compiler.default(dtypes or {}, statics or {}, dims or {})
@@ -173,7 +190,14 @@ class Kernel(Dispatcher):
                 return show_plan(compiler.plan(spec))
             case "cpu" | "host":
                 return compiler.text(spec, what)
-        raise ValueError(f'show: expected "ir", "plan", "cpu" or "host", got {what!r}')
+        kind, _, arch = what.partition(":")
+        if kind in ("cuda", "ptx"):
+            check_target(f"cuda:{arch}")
+            return compiler.text(spec.on(f"cuda:{arch}"), kind)
+        raise ValueError(
+            'show: expected "ir", "plan", "cpu", "host", "cuda:sm_80" or "ptx:sm_80" and such, '
+            f"got {what!r}"
+        )
 
     def explain(
         self,
@@ -210,15 +234,18 @@ class Kernel(Dispatcher):
 
         Args:
             path: of the `.so`; a C header of the same name is written beside it.
-            targets: "cpu" is the one there is: every variant of this architecture.
-            dims: sizes of fixed dims to compile for; other sizes run a general variant.
+            targets: "cpu", every variant of this architecture; "cuda:sm_80" and such. A function of
+                several runs where its tensors are.
+            dims: sizes of fixed dims to compile for. Other sizes run a general variant on the CPU,
+                and are a ValueError on CUDA.
             dtypes: choices of dtype variables; all of them when left out.
             statics: values of static parameters; a bool gets both when left out.
 
         Raises:
             ValueError: an unknown target, dim, dtype variable or static; a static that is no bool
                 and has no values.
-            BuildError: the C++ compiler failed.
+            KernelTypeError: CUDA code cannot do this yet.
+            BuildError: a compiler failed or is not there.
         """
         from kdsl.export import Options, named, write
 

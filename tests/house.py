@@ -20,6 +20,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("frontend", "passes"),
     ("codegen", "cache"),
     ("stamp",),
+    ("sim",),
+    ("gpus",),
     ("driver", "watch"),
     ("dispatch", "check", "explain"),
     ("export",),

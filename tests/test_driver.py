@@ -183,12 +183,17 @@ def test_a_choice_that_is_none_is_told_with_those_there_are(options, message):
     assert str(caught.value) == message
 
 
-def test_show_knows_four_things():
+def test_show_knows_six_things():
     assert product.show().startswith("kernel product_f32(")
     assert "product_f32" in product.show("cpu")
     assert '#include "product.h"' in product.show("host")
-    with pytest.raises(ValueError, match=r'expected "ir", "plan", "cpu" or "host", got .x.'):
+    with pytest.raises(ValueError) as caught:
         product.show("x")
+    assert str(caught.value) == (
+        'show: expected "ir", "plan", "cpu", "host", "cuda:sm_80" or "ptx:sm_80" and such, got \'x\''
+    )
+    with pytest.raises(ValueError, match="kdsl has no target 'cuda:sm_70'"):
+        product.show("ptx:sm_70")
 
 
 def test_tuning_changes_the_code_and_not_the_result(cache):
@@ -222,7 +227,7 @@ def test_two_loops_with_one_variable_cannot_be_tuned():
 @pytest.mark.parametrize(
     ("target", "tiles", "message"),
     [
-        ("tpu", {}, "kdsl has no target 'tpu'; it has \"cpu\""),
+        ("tpu", {}, 'kdsl has no target \'tpu\'; it has "cpu" and, as "cuda:sm_80", CUDA'),
         ("cpu", {"m": 0}, "product: tile size of `m` must be an integer above 0, got 0"),
         ("cpu", {"k": 8}, "product: no loop over tiles has the variable `k`; there are `m`, `n`"),
     ],

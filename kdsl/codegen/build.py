@@ -61,6 +61,27 @@ def build(
         os.replace(folder / "module.so", out_path)
 
 
+def ptx(sources: Mapping[str, str], name: str, arch: str) -> str:
+    """What `<name>_cuda.cu` compiles to for an architecture, as PTX. Raises BuildError."""
+    image = Image(arch, "ptx")
+    with tempfile.TemporaryDirectory(prefix="kdsl-ptx-") as folder:
+        for file, text in sources.items():
+            Path(folder, file).write_text(text, encoding="utf-8")
+        options = shlex.split(_code(f"{name}_cuda.cu", [image]).edges[0][0])
+        command = [*toolchain.find_toolchain().command(), "-I", ".", "-I", str(paths.include_dir())]
+        run = subprocess.run(
+            [*command, *options, f"{name}_cuda.cu"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        if run.returncode:
+            raise BuildError(failure(name, f"FAILED: .ptx\n{run.stdout}", sources, None))
+        return Path(folder, image.file(name)).read_text(encoding="utf-8")
+
+
 def _run(command: Sequence[str], name: str) -> tuple[int, str]:
     """Exit status and output of ninja, with a line on the terminal when it takes its time.
 

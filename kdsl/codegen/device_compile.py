@@ -9,13 +9,16 @@ its own age and older.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
 
 #: What is contracted or flushed is written so.
 FLAGS = ("-std=c++17", "-lineinfo", "--fmad=false")
@@ -115,6 +118,8 @@ def _run(command: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    import argparse
+
     parser = argparse.ArgumentParser(description="compile one CUDA file for one architecture")
     parser.add_argument("--nvrtc")
     parser.add_argument("--nvcc")
@@ -142,7 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _nvrtc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
     with open(args.source, encoding="utf-8") as file:
         source = file.read()
-    options = [f"--gpu-architecture={args.arch}", *FLAGS, *(f"-I{i}" for i in args.includes)]
+    includes = [f"-I{i}" for i in args.includes]
+    # What stands in a kernel runs there, lambdas too: nvcc takes that for granted.
+    options = [f"--gpu-architecture={args.arch}", *FLAGS, "-default-device", *includes]
     kinds = [kind for kind in ("ptx", "cubin") if getattr(args, kind)]
     if kinds == ["ptx"]:
         options[0] = options[0].replace("sm_", "compute_")

@@ -41,7 +41,7 @@ def host_module(
 ) -> HostModule:
     """The host side of a module. `variants` go from the most demanding down."""
     units = tuple(kernels)
-    forms = DeviceForms(device.kernels if device else ())
+    forms = DeviceForms(device.kernels) if device else None
     return HostModule(
         VERSION,
         name,
@@ -55,7 +55,7 @@ def host_module(
 class _Host:
     """One kernel's names, and the parts of its entry."""
 
-    def __init__(self, unit: KernelUnit, forms: DeviceForms) -> None:
+    def __init__(self, unit: KernelUnit, forms: DeviceForms | None) -> None:
         self.unit = unit
         self.forms = forms
         self.signature = unit.signature
@@ -166,7 +166,8 @@ class _Host:
         for s in ordered:
             func = s.plan.func if s.plan else s.func
             sites = tuple(self._site(func, let) for let in guards(func))
-            device = self.forms.form(s, self.signature, sites) if s.on_cuda else None
+            on_cuda = self.forms if s.on_cuda else None
+            device = on_cuda.form(s, self.signature, sites) if on_cuda else None
             yield Choice(" && ".join(self._conditions(s)), s.func.name, sites, s.on_cpu, device)
 
     def _site(self, func: Func, let: Let) -> Site:

@@ -30,7 +30,7 @@ def metadata(unit: KernelUnit) -> dict[str, Json]:
         "require": list(requirements(unit)),
         "returns": [p.name for p in signature.of_kind("out")],
         "differentiable": None,
-        "targets": ["cpu"],
+        "targets": list(unit.targets),
         "specialisations": [
             {
                 "dtypes": {name: dtype.name for name, dtype in s.dtypes},

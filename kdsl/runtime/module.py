@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kdsl.runtime import elf, provider
+from kdsl.runtime import devices, elf, provider
 from kdsl.runtime._core import Function, Library
 
 TYPE_CHECKING = False  # importing it from typing would be half of what importing the runtime costs
@@ -99,6 +99,8 @@ def load_module(path: str | os.PathLike[str]) -> Module:
     )
     provider.prepare(file, symbols)
     library = Library(_fresh_spelling(file, (status.st_dev, status.st_ino)))
+    if devices.SYMBOL in symbols.defined:
+        devices.note(library)
     listed = library.text("__kdsl_functions") if "__kdsl_functions" in symbols.defined else None
     return Module(library, file, tuple(listed.split()) if listed is not None else exported)
 

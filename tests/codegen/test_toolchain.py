@@ -72,7 +72,7 @@ def no_cuda(monkeypatch):
     monkeypatch.setattr(toolchain, "ROOTS", ())
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setenv("PATH", "/nowhere")
-    for name in ("CUDA_HOME", "CUDA_PATH", "KDSL_CUDA_COMPILER"):
+    for name in ("CUDA_HOME", "KDSL_CUDA_COMPILER"):
         monkeypatch.delenv(name, raising=False)
     toolchain._find.cache_clear()
     yield monkeypatch

@@ -107,7 +107,7 @@ BAD = {
     "cuda": (
         tensor(X, (3, 4), device=(2, 1)),
         "ValueError",
-        "expected f32[M=3, N=4], got f32[3, 4] on cuda:1; this module has no CUDA code",
+        "expected f32[M=3, N=4], got f32[3, 4] on cuda:1",
     ),
     "other device": (
         tensor(X, (3, 4), device=(14, 0)),
@@ -132,6 +132,14 @@ def test_memory_that_cannot_be_used_is_an_error(axpy, name):
     bad, kind, text = BAD[name]
     out = tensor(np.zeros(12, np.float32), (3, 4))
     assert axpy(GOOD, bad, out) == f"{kind}: {AXPY}: argument 2 `y`: {text}"
+
+
+def test_a_module_without_cuda_code_says_so(axpy):
+    on_gpu = tensor(X, (3, 4), device=(2, 0))
+    assert axpy(on_gpu, on_gpu, on_gpu) == (
+        f"ValueError: {AXPY}: argument 1 `x`: expected f32[M, N], got f32[3, 4] on cuda:0; "
+        "this module has no CUDA code"
+    )
 
 
 @pytest.mark.parametrize("device", [(3, 0), (11, 0), (13, 0)], ids=["cuda", "rocm", "managed"])

@@ -53,8 +53,8 @@ class ArgReader {
   /// Where the call's tensors are; host memory of any kind is the CPU's.
   DLDevice device() const { return device_; }
   bool on_cuda() const { return device_.device_type == kDLCUDA; }
-  /// Whether nothing runs on such a device.
-  bool lacks(DLDevice device) const { return device.device_type == kDLCUDA && !has_cuda_; }
+  /// Whether its tensors are on a GPU, for which there is no code.
+  bool lacks_cuda() const { return lacks_cuda_; }
 
   /// Argument `index`; None where the caller dropped it.
   const TVMFFIAny& operator[](int index) const {
@@ -182,7 +182,8 @@ class ArgReader {
       return device.device_type == device_.device_type && device.device_id == device_.device_id;
     }
     has_device_ = true;
-    if (!has_cuda_ || device.device_type != kDLCUDA) return false;
+    lacks_cuda_ = device.device_type == kDLCUDA && !has_cuda_;
+    if (lacks_cuda_ || device.device_type != kDLCUDA) return false;
     device_ = device;
     return true;
   }
@@ -261,6 +262,7 @@ class ArgReader {
   bool ok_ = true;
   bool has_cuda_;
   bool has_device_ = false;
+  bool lacks_cuda_ = false;
   DLDevice device_ = {kDLCPU, 0};
 };
 

@@ -152,7 +152,7 @@ class View {
     args_.argument(text, index_, name_) << "expected ";
     show_expected(text);
     text << args_.device() << ", got " << tensor;
-    if (args_.lacks(tensor.device)) text << "; this module has no CUDA code";
+    if (args_.lacks_cuda()) text << "; this module has no CUDA code";
     args_.fail("ValueError", text);
   }
 

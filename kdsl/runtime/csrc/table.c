@@ -51,6 +51,10 @@ static inline int holds(const Condition* condition, const Frame* frame) {
       return 0;
     case IS_OBJECT:
       return frame->objects[i] == condition->object;
+    case IS_DEVICE:
+      if (!view) return 0;
+      if (RT_LIKELY(view->device.device_type != kDLCUDA)) return condition->value < 0;
+      return view->device.device_id == condition->value;
     case KINDS:
       break;
   }
@@ -109,8 +113,8 @@ static PyObject* own(PyObject* object) {
 }
 
 static Kind kind_of(const char* name) {
-  static const char* const names[KINDS] = {"dtype", "size",   "int",   "bool",
-                                           "given", "absent", "object"};
+  static const char* const names[KINDS] = {"dtype", "size",   "int",    "bool",
+                                           "given", "absent", "object", "device"};
   int kind = 0;
   while (kind < KINDS && strcmp(name, names[kind])) ++kind;
   return (Kind)kind;

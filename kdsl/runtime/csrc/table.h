@@ -10,6 +10,7 @@ typedef enum {
   IS_GIVEN,   ///< not left out
   IS_ABSENT,  ///< left out
   IS_OBJECT,  ///< this very object
+  IS_DEVICE,  ///< a tensor on the CUDA device of this number; on none of them where it is -1
   KINDS
 } Kind;
 
