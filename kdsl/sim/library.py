@@ -1,0 +1,121 @@
+"""The simulator's shared library: compiled once per compiler into the cache, opened by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kdsl import cache, config
+from kdsl.codegen import targets
+from kdsl.errors import BuildError
+
+SOURCES = Path(__file__).with_name("csrc")
+
+#: -ffp-contract=off: an `fma` is one where the PTX says so and nowhere else.
+FLAGS = (
+    *("-std=c++17", "-O2", "-ftree-vectorize", "-fPIC", "-fvisibility=hidden", "-pthread"),
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"),
+    *("-fwrapv", "-w"),
+)
+LINK = ("-shared", "-pthread", "-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl")
+
+
+def driver_path() -> Path:
+    """The library that executes PTX and that programs may load in place of libcuda.so.1.
+
+    It is compiled when this is first asked; later processes find it in the cache.
+
+    Raises:
+        BuildError: there is no C++ compiler, or it failed.
+    """
+    return _path(str(config.cache_dir()))
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """The library with the types of its functions."""
+    lib = ctypes.CDLL(str(driver_path()))
+    pointer, text, u64, i32 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int
+    for name, result, arguments in (
+        ("error", text, ()),
+        ("load", pointer, (text,)),
+        ("unload", None, (pointer,)),
+        ("kernels", text, (pointer,)),
+        ("params", text, (pointer, text)),
+        ("allocate", u64, (u64, i32, text)),
+        ("free", i32, (u64,)),
+        ("mark_written", None, (u64, u64)),
+        ("start", pointer, (pointer, text, ctypes.POINTER(Options), text, u64)),
+        ("wait", i32, (pointer, i32)),
+        ("cancel", None, (pointer,)),
+        ("result", text, (pointer,)),
+        ("close", None, (pointer,)),
+        ("take_log", text, ()),
+    ):
+        function = getattr(lib, f"kdsl_sim_{name}")
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+class Options(ctypes.Structure):
+    """How to launch, as csrc/api.cc takes it."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared", ctypes.c_uint32),
+        ("threads", ctypes.c_int32),
+        ("seed", ctypes.c_uint64),
+        ("limit", ctypes.c_uint64),
+    )
+
+
+def error() -> str:
+    """What the last function that failed on this thread said."""
+    return str(load().kdsl_sim_error().decode("utf-8", "replace"))
+
+
+@functools.cache
+def _path(folder: str) -> Path:
+    compiler = targets.find_compiler()
+    # Every x86 processor of the last ten years has these; the others run the plain form.
+    fast = next((v for v in targets.variants_of() if v.name == "avx2"), None)
+    wide = fast.flags if fast and fast.features <= targets.cpu_features() else ()
+    sources = sorted(SOURCES.glob("*.cc"))
+    texts = [file.read_text(encoding="utf-8") for file in sorted(SOURCES.iterdir())]
+    key = cache.digest(["sim", compiler.identity, *FLAGS, *wide, *LINK, *texts])
+    store = cache.Cache(Path(folder))
+    command = [*compiler.command, *FLAGS, *wide]
+    return store.publish(key, lambda out: _build(command, sources, out, store.failed(key)))
+
+
+def _build(command: list[str], sources: list[Path], folder: Path, failed: Path) -> None:
+    objects = [folder / f"{file.stem}.o" for file in sources]
+
+    def compile_one(index: int) -> None:
+        source = sources[index]
+        _run([*command, "-c", str(source), "-o", str(objects[index])], source.name, failed)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(compile_one, range(len(sources))))
+    _run([*command, *map(str, objects), *LINK, "-o", str(folder / cache.MODULE)], "sim", failed)
+    for file in objects:
+        file.unlink()
+
+
+def _run(command: list[str], name: str, failed: Path) -> None:
+    run = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if run.returncode == 0:
+        return
+    failed.mkdir(parents=True, exist_ok=True)
+    log = failed / f"{name}.log"
+    log.write_text(f"{shlex.join(command)}\n{run.stderr}", encoding="utf-8")
+    first = next((line for line in run.stderr.splitlines() if "error" in line), "it gave no text")
+    raise BuildError(
+        f"the simulator: the C++ compiler failed: {first.strip()}\nThe full log is {log}."
+    )
