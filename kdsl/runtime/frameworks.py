@@ -48,3 +48,25 @@ def torch_samples() -> tuple[list[Any], ...]:
     if any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in every):
         raise RuntimeError("a mode of the caller's is active")
     return every, plain, grad, conj, neg
+
+
+def torch_plain_samples() -> list[Any]:
+    """Torch tensors that are plain memory on the CPU: of every rank and kind of view.
+
+    Raises:
+        RuntimeError: as `torch_samples`.
+    """
+    torch: Any = sys.modules["torch"]
+    samples: list[Any] = []
+    with torch._C.DisableTorchFunction(), torch.enable_grad():
+        for mode in (torch.inference_mode(False), torch.inference_mode(True)):
+            with mode:
+                cube = torch.arange(7 * 5 * 3, dtype=torch.int32, device="cpu").reshape(7, 5, 3)
+                samples += [cube, cube[2], cube[2, 3, 1], cube[1:, ::2], cube.mT, cube[:0]]
+                samples += [cube[0, 0, :1].expand(4, 6, 1), cube[(None,) * 5], cube.reshape(-1)]
+                samples += [torch.ones(2, dtype=torch.float64, device="cpu")[1:], cube.bool()]
+        samples.append(torch.ones(3, device="cpu", requires_grad=True))
+        samples.append(torch.nn.Parameter(torch.ones(3, 2, device="cpu")))
+    if any(type(x) not in (torch.Tensor, torch.nn.Parameter) for x in samples):
+        raise RuntimeError("a mode of the caller's is active")
+    return samples

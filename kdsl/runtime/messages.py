@@ -32,6 +32,12 @@ PROBLEMS: dict[str, tuple[type[Exception], str, str, str]] = {
     "unsupported": (TypeError, "", "{got}", ""),
     "dtype": (TypeError, "", "{got}", ""),
     "overflow": (
+        OverflowError,
+        "",
+        "{got}; a packed call carries integers from -2**63 to 2**63 - 1",
+        "",
+    ),
+    "too_large": (
         ValueError,
         "",
         "{got}; a packed call carries integers from -2**63 to 2**63 - 1",
@@ -102,8 +108,12 @@ def argument_error(
     index: int,
     problem: str,
     cause: BaseException | None,
+    place: str | None = None,
 ) -> BaseException:
-    """The exception for argument `index` of a call with `args`; `problem` is a key of PROBLEMS."""
+    """The exception for argument `index` of a call with `args`; `problem` is a key of PROBLEMS.
+
+    `place` names an object within an argument: "argument 2, item 0".
+    """
     if cause is not None and not isinstance(cause, Exception):
         return cause  # KeyboardInterrupt is nobody's argument error
     if problem == "export" and _is_tracer(args[index]):
@@ -120,11 +130,21 @@ def argument_error(
     expected = "a value that TVM FFI has"
     if schema is not None and param:
         expected = _expected(schema, args, index, choices=not beyond)
-    text = f"{schema.text if schema else name}: argument {index}"
+    text = f"{schema.text if schema else name}: {place or f'argument {index}'}"
     text += f" `{param['name']}`" if param else ""
     text += f": expected {expected}{beyond}, got {came.format(**facts)}"
     text += f"; {remedy.format(**facts)}" if remedy else ""
     error = kind(text)
+    error.__cause__ = cause
+    return error
+
+
+def result_error(callable_: object, cause: BaseException) -> BaseException:
+    """What a callback returned has no form in native code."""
+    if not isinstance(cause, Exception):
+        return cause
+    name = getattr(callable_, "__qualname__", None) or _type_name(callable_)
+    error = TypeError(f"{name}: its result cannot go to native code: {_first_line(cause)}")
     error.__cause__ = cause
     return error
 

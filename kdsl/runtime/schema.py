@@ -8,6 +8,7 @@ import sys
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     import inspect
+    from collections.abc import Callable
     from typing import Any
 
 # As `ParamKind` in csrc/core.h.
@@ -27,6 +28,8 @@ class Schema:
         kinds: one byte of `ParamKind` for each, then one byte each that is 1 where a call must
             give it.
         views: whether tensors may be passed as borrowed views; a foreign function has to say so.
+        differentiable: False where the function says it has no gradient: it takes Torch tensors
+            that require one.
         doc: the docstring or None.
     """
 
@@ -38,6 +41,7 @@ class Schema:
         self.views = params is not None or (foreign is not None and _takes_views(foreign))
         rest = "..." if foreign is None else ", ".join(map(_foreign_text, foreign))
         self.text: str = metadata.get("signature") or f"{name}({rest})"
+        self.differentiable: object = metadata.get("differentiable")
         self.doc: str | None = doc or metadata.get("doc")
         self.names = None if params is None else tuple(sys.intern(p["name"]) for p in params)
         self.kinds = b"" if params is None else _codes(params, metadata.get("dtypes", {}))
@@ -55,6 +59,29 @@ class Schema:
     def text_signature(self) -> str | None:
         """The signature as `__text_signature__` has it; None when unknown."""
         return None if self.parameters is None else str(self.signature)
+
+
+class CallableSchema(Schema):
+    """The schema of a function that calls a Python callable: signature and doc are its own."""
+
+    def __init__(self, name: str, callable_: Callable[..., object]) -> None:
+        super().__init__(name, {}, getattr(callable_, "__doc__", None))
+        self._callable = callable_
+        signature = self.signature
+        self.text = f"{name}{signature}" if signature is not None else f"{name}(...)"
+
+    @property
+    def signature(self) -> inspect.Signature | None:
+        import inspect
+
+        try:
+            return inspect.signature(self._callable)
+        except (TypeError, ValueError):  # a builtin that does not tell
+            return None
+
+    @property
+    def text_signature(self) -> str | None:
+        return None if self.signature is None else str(self.signature)
 
 
 def parse(name: str, metadata: str | None, doc: str | None) -> Schema:

@@ -27,7 +27,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         if not out.exists():
             compiler = shutil.which("g++" if name.endswith(".cc") else "gcc")
             assert compiler is not None
-            command = [compiler, "-shared", "-fPIC", "-O1", f"-I{INCLUDE}", *flags]
+            # Headers of apache-tvm-ffi, where asked for, come before ours of the same name.
+            command = [compiler, "-shared", "-fPIC", "-O1", *flags, f"-I{INCLUDE}"]
             subprocess.run([*command, str(HERE / "modules" / name), "-o", str(out)], check=True)
         return out
 
@@ -42,3 +43,22 @@ def hand_path(build: Build) -> Path:
 @pytest.fixture(scope="session")
 def hand(hand_path: Path) -> Module:
     return load_module(hand_path)
+
+
+@pytest.fixture(scope="session")
+def functions(build: Build) -> Module:
+    """Packed functions that call, keep and return functions."""
+    flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden")
+    return load_module(build("functions.c", *flags))
+
+
+@pytest.fixture(scope="session")
+def containers(build: Build) -> Module:
+    """Functions that look into values with the C++ headers of apache-tvm-ffi."""
+    from tvm_ffi import libinfo
+
+    library = Path(libinfo.find_libtvm_ffi()).parent
+    include = f"-I{libinfo.find_include_path()}"
+    dlpack = f"-I{libinfo.find_dlpack_include_path()}"
+    flags = ("-std=c++17", "-O0", include, dlpack, f"-L{library}", "-ltvm_ffi")
+    return load_module(build("containers.cc", *flags))

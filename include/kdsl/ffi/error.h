@@ -37,6 +37,7 @@ KDSL_COLD inline int raise(const char* kind, const char* message) {
   keep_error(kind, message);
   Raise* ours = __kdsl_rt ? __kdsl_rt->raise : nullptr;
   if (ours) ours(kind, message);
+  if (ours && __kdsl_rt->version >= 2) return -1;
   auto* theirs = find_in_tvm_ffi<Raise>("TVMFFIErrorSetRaisedFromCStr");
   if (theirs && theirs != ours) theirs(kind, message);
   return -1;

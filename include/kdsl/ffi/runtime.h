@@ -7,7 +7,7 @@
 
 #include <kdsl/ffi/c_abi.h>
 
-#define KDSL_RUNTIME_VERSION 1
+#define KDSL_RUNTIME_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +19,7 @@ typedef struct KdslRuntime {
   /// sizeof(KdslRuntime) of the loader.
   uint32_t size;
   /// Keeps the error of this thread; the texts are copied. Kinds are names of Python exceptions.
+  /// Since version 2 it does so in every runtime of the process.
   void (*raise)(const char* kind, const char* message);
   /// The stream on which work for a device is to be queued now.
   void* (*stream)(int32_t device_type, int32_t device_id);

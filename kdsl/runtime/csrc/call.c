@@ -48,10 +48,11 @@ static inline int enter(Frame* frame, TVMFFIAny* result) {
   rt_error_clear();  // a module may have raised here while it was called through another runtime
   if (RT_UNLIKELY(!fn->known)) lend(frame, &before);
   if (RT_LIKELY(fn->release_gil)) {
-    PyThreadState* state = PyEval_SaveThread();
+    frame->released = PyEval_SaveThread();
     rc = fn->entry(fn->handle, frame->args, (int32_t)frame->count, result);
-    PyEval_RestoreThread(state);
+    PyEval_RestoreThread(frame->released);
   } else {
+    frame->released = NULL;
     rc = fn->entry(fn->handle, frame->args, (int32_t)frame->count, result);
   }
   if (RT_UNLIKELY(!fn->known)) take_back(frame, &before);
@@ -79,9 +80,12 @@ static inline PyObject* run(Frame* frame, const Function* fn, const RtTable* tab
   frame->owned = fn->owned;
   frame->family = FAMILY_NONE;
   frame->api = NULL;
+  frame->import = NULL;
+  frame->parent = NULL;
   frame->device_type = 0;
   frame->device_id = 0;
   frame->stream = NULL;
+  frame->released = NULL;
   frame->renewed_count = 0;
   frame->holds = &frame->first_holds;
   frame->first_holds.count = 0;
@@ -157,9 +161,43 @@ static Py_ssize_t parameter(const Function* fn, PyObject* name) {
   return -1;
 }
 
+// A Python callable knows its parameters: let it put the arguments in order.
+RT_COLD static PyObject* call_bound(const Function* fn, PyObject* callable,
+                                    PyObject* const* objects, Py_ssize_t count,
+                                    PyObject* keywords) {
+  PyObject* bind = rt_import("kdsl.runtime.functions", "bind");
+  PyObject* args = bind ? PyTuple_New(count) : NULL;
+  PyObject* kwargs = args ? PyDict_New() : NULL;
+  int good = kwargs != NULL;
+  for (Py_ssize_t i = 0; good && i < count; ++i) {
+    Py_INCREF(objects[i]);
+    PyTuple_SetItem(args, i, objects[i]);
+  }
+  for (Py_ssize_t k = 0; good && k < PyTuple_Size(keywords); ++k) {
+    good = !PyDict_SetItem(kwargs, PyTuple_GetItem(keywords, k), objects[count + k]);
+  }
+  PyObject* bound = good ? PyObject_CallFunctionObjArgs(bind, callable, args, kwargs, NULL) : NULL;
+  PyObject* answer = NULL;
+  Py_ssize_t all = bound ? PyTuple_Size(bound) : -1;
+  PyObject** ordered = all >= 0 ? PyMem_Malloc(((size_t)all + 1) * sizeof *ordered) : NULL;
+  if (all >= 0 && !ordered) PyErr_NoMemory();
+  if (ordered) {
+    for (Py_ssize_t i = 0; i < all; ++i) ordered[i] = PyTuple_GetItem(bound, i);
+    answer = call_plain(fn, NULL, ordered, all);
+  }
+  PyMem_Free(ordered);
+  Py_XDECREF(bound);
+  Py_XDECREF(kwargs);
+  Py_XDECREF(args);
+  Py_XDECREF(bind);
+  return answer;
+}
+
 // Put keywords in their places; what is missing between them is None, which means default.
 static PyObject* call_keywords(const Function* fn, const RtTable* table, PyObject* const* objects,
                                Py_ssize_t count, PyObject* keywords) {
+  PyObject* callable = fn->handle ? rt_callback_callable(fn->handle) : NULL;
+  if (callable) return call_bound(fn, callable, objects, count, keywords);
   if (!fn->names) return table ? miss() : call_error(fn, "keyword_error", count, keywords);
   PyObject* few[FRAME_ARGS];
   PyObject** all =

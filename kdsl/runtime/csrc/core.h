@@ -3,13 +3,11 @@
 #include <kdsl/ffi/runtime.h>
 
 #include "pyapi.h"
+#include "values.h"
 
 #define RT_COLD __attribute__((cold, noinline))
 #define RT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RT_UNLIKELY(x) __builtin_expect(!!(x), 0)
-
-/// Which framework an array belongs to; it decides what results come back as.
-typedef enum { FAMILY_NONE, FAMILY_EXCHANGE, FAMILY_NUMPY, FAMILY_JAX, FAMILY_OTHER } Family;
 
 /// What a parameter is for. UNKNOWN: the function has no kdsl metadata.
 typedef enum {
@@ -21,10 +19,14 @@ typedef enum {
   PARAM_FLOAT
 } ParamKind;
 
-// ---- errors.c: the error slot of this thread, and Python exceptions -------------------------
+// ---- errors.c: the error slot of this thread, Error objects and Python exceptions ------------
 
 /// Keep (kind, message) until the running call returns -1. Needs no GIL.
 void rt_error_set(const char* kind, const char* message);
+/// The same with an Error object; steals the reference (NULL: no memory). Needs no GIL.
+void rt_error_keep(TVMFFIObject* error);
+/// The error of this thread, which has none then; NULL: there was none. Needs no GIL.
+TVMFFIObject* rt_error_take(void);
 /// Turn the -1 of `name` into the Python exception that its error kind names; returns NULL.
 PyObject* rt_error_raise(const char* name);
 extern __thread int rt_error_pending __attribute__((tls_model("initial-exec")));
@@ -33,6 +35,13 @@ void rt_error_drop(void);
 static inline void rt_error_clear(void) {
   if (RT_UNLIKELY(rt_error_pending)) rt_error_drop();
 }
+/// An Error object with these texts; NULL: no memory. Needs no GIL.
+TVMFFIObject* rt_error_new(const char* kind, size_t kind_size, const char* message, size_t size);
+/// An Error object that carries a Python exception; NULL with an exception.
+TVMFFIObject* rt_error_of_exception(PyObject* exception);
+/// The exception that an Error object carries, or a new one; NULL with another exception.
+PyObject* rt_error_to_exception(const TVMFFIObject* error);
+int rt_errors_init(PyObject* module);
 
 // ---- object.c: TVM FFI objects ---------------------------------------------------------------
 
@@ -46,8 +55,6 @@ typedef struct {
   int read_only;
 } RtTensor;
 
-void rt_incref(void* object);
-void rt_decref(void* object);
 /// A new compact CPU tensor in 64-byte-aligned memory; NULL with an error in the slot.
 RtTensor* rt_tensor_new(int32_t ndim, const int64_t* shape, DLDataType dtype);
 /// A Tensor object over memory that `managed`, `legacy` or `owner` keeps; takes that reference.
@@ -55,16 +62,14 @@ RtTensor* rt_tensor_wrap(const DLTensor* view, DLManagedTensorVersioned* managed
                          DLManagedTensor* legacy, PyObject* owner);
 /// The same for what a live Python object keeps: takes a new reference to `owner`.
 RtTensor* rt_tensor_of_python(const DLTensor* view, PyObject* owner, int read_only);
+/// A compact copy of a tensor in host memory; NULL with an error in the slot.
+RtTensor* rt_tensor_copy(const DLTensor* tensor);
 /// Whether the memory must not be written; known of our own objects only.
 int rt_tensor_is_read_only(const TVMFFIObject* object);
 /// Whether `object` is one of ours.
 int rt_tensor_is_own(const TVMFFIObject* object);
 /// Give up a Tensor object for a DLPack one; steals the reference. NULL: no memory.
 DLManagedTensorVersioned* rt_tensor_export(TVMFFIObject* object);
-/// A String object (or Bytes); NULL: no memory.
-TVMFFIObject* rt_string_new(int32_t type_index, const char* data, size_t size);
-/// An Array object whose elements start as None; NULL: no memory.
-TVMFFIObject* rt_array_new(Py_ssize_t size);
 int64_t rt_numel(const DLTensor* tensor);
 
 static inline DLTensor* rt_tensor_of(TVMFFIObject* object) { return (DLTensor*)(object + 1); }
@@ -74,7 +79,11 @@ static inline DLTensor* rt_tensor_of(TVMFFIObject* object) { return (DLTensor*)(
 /// The functions of libtvm_ffi that we use when it is the provider; all NULL when it is not.
 typedef struct {
   void (*error_move_from_raised)(TVMFFIObjectHandle* out);
-  void (*error_set_raised_from_cstr)(const char* kind, const char* message);
+  void (*error_set_raised)(TVMFFIObjectHandle error);
+  int (*function_get_global)(const TVMFFIByteArray* name, TVMFFIObjectHandle* out);
+  int (*function_set_global)(const TVMFFIByteArray* name, TVMFFIObjectHandle function,
+                             int override_it);
+  int (*register_c_api)(const char* name, void* symbol);
   int (*set_allocator)(DLPackManagedTensorAllocator allocator, int global,
                        DLPackManagedTensorAllocator* out_original);
   int (*set_stream)(int32_t device_type, int32_t device_id, void* stream, void** out_original);
@@ -83,8 +92,8 @@ typedef struct {
 extern RtProvider rt_provider;
 /// The table that modules get in `__kdsl_rt`.
 extern const KdslRuntime rt_table;
-/// Python: use_provider(path or None) -> name of the provider now in use.
-PyObject* rt_use_provider(PyObject* self, PyObject* path);
+/// Python: use_provider(path or None, own=False) -> name of the provider now in use.
+PyObject* rt_use_provider(PyObject* self, PyObject* args);
 /// Python: provider() -> "tvm_ffi" or "bundled".
 PyObject* rt_provider_name(PyObject* self, PyObject* unused);
 /// Allocator in the DLPack form, for foreign modules called with NumPy or JAX arrays.
@@ -92,6 +101,9 @@ int rt_own_allocator(DLTensor* prototype, DLManagedTensorVersioned** out, void* 
                      void (*set_error)(void*, const char*, const char*));
 
 // ---- function.c ------------------------------------------------------------------------------
+
+typedef struct Frame Frame;
+typedef struct TypeEntry TypeEntry;
 
 typedef struct {
   PyObject_HEAD RtVectorcall vectorcall;
@@ -108,11 +120,47 @@ typedef struct {
   char release_gil;
   char owned;        ///< OWNED_TENSORS or 0
   char known;        ///< has kdsl metadata: do the safety checks
+  char constant;     ///< has no gradient, and takes tensors that require one
   const char* text;  ///< UTF-8 of name
 } Function;
 
 extern PyTypeObject* rt_function_type;
 int rt_function_init(PyObject* module);
+/// A Python Function over a Function object; steals the reference.
+PyObject* rt_function_of(TVMFFIObject* object, PyObject* name);
+/// The Function object of a Python Function, a new reference; NULL with an exception.
+TVMFFIObject* rt_function_object(PyObject* function);
+int rt_take_function(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+
+// ---- callback.c: Python callables as Function objects ------------------------------------------
+
+/// A Function object that calls `callable`; NULL with an exception. `keep`: it comes back to Python
+/// as a Function, else as the callable itself.
+TVMFFIObject* rt_callback_new(PyObject* callable, int keep);
+/// The callable of a Function object that rt_callback_new made, borrowed; NULL: another Function.
+PyObject* rt_callback_callable(const TVMFFIObject* function);
+/// What a Function object is in Python: the callable it was made of, or a Function; consumes.
+PyObject* rt_function_to_python(TVMFFIObject* function);
+/// Python: convert(callable) -> Function.
+PyObject* rt_convert(PyObject* self, PyObject* callable);
+int rt_take_callable(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+
+// ---- interpreter.c: the way into Python from native code -----------------------------------------
+
+/// Take the GIL on any thread; 0 where Python is not there, or no more.
+int rt_python_enter(PyGILState_STATE* gil);
+/// Run Python's signal handlers; -1: one raised, and Python's error indicator is set.
+int rt_check_signals(void);
+
+// ---- registry.c: functions by name, in the provider ---------------------------------------------
+
+/// Names to Function objects while no library is the provider; then they move there.
+int rt_registry_set(const char* name, size_t size, TVMFFIObject* function, int override_it);
+/// A new reference; NULL: no such function.
+TVMFFIObject* rt_registry_get(const char* name, size_t size);
+int rt_registry_remove(const char* name, size_t size);
+void rt_registry_move(void);
+extern PyMethodDef rt_registry_methods[];
 PyObject* rt_function_new(TVMFFISafeCallType entry, void* handle, PyObject* name,
                           PyObject* library);
 /// Read the metadata once; -1 with a Python exception.
@@ -121,10 +169,9 @@ PyObject* rt_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
 
 /// The functions that calls of one Dispatcher choose from: see table.h.
 typedef struct RtTable RtTable;
-struct Frame;
 int rt_dispatcher_init(PyObject* module);
 /// The function for the arguments that the frame has taken; NULL without an exception: none.
-const Function* rt_table_find(const RtTable* table, const struct Frame* frame);
+const Function* rt_table_find(const RtTable* table, const Frame* frame);
 /// Call the function that the table has for these arguments, which are taken as those of `any`:
 /// all in a table have the same parameters.
 /// NULL without an exception: there is none, or they are not to be taken.
@@ -157,7 +204,7 @@ typedef struct HoldChunk {
 #define FRAME_STRIDES 64
 #define FRAME_RENEWED 8
 
-typedef struct Frame {
+struct Frame {
   const Function* function;
   PyObject* const* objects;
   Py_ssize_t count;
@@ -168,10 +215,14 @@ typedef struct Frame {
   int owned;  ///< how much of the arguments a callee may keep, one of the values below
   Family family;
   const DLPackExchangeAPI* api;  ///< of the first tensor, when its family is FAMILY_EXCHANGE
+  PyObject* import;              ///< as in ArrayKind
   int32_t device_type;
   int32_t device_id;
   void* stream;
   struct Frame* outer;
+  PyThreadState* released;  ///< of this thread, while native code runs without the GIL
+  const Frame* parent;      ///< of objects in a container: the frame that this one is an argument of
+  Py_ssize_t parent_index;  ///< which argument
   int renewed_count;
   struct {
     Py_ssize_t index;
@@ -179,7 +230,7 @@ typedef struct Frame {
   } renewed[FRAME_RENEWED];  ///< copies that stand in for arguments which must not be written
   HoldChunk* holds;
   HoldChunk first_holds;
-} Frame;
+};
 
 /// The call that runs in this thread.
 extern __thread Frame* rt_current __attribute__((tls_model("initial-exec")));
@@ -192,13 +243,14 @@ void rt_frame_release(Frame* frame);
 // ---- argument conversion ---------------------------------------------------------------------
 
 /// One Python type and how its instances are taken.
-typedef struct TypeEntry {
+struct TypeEntry {
   PyTypeObject* type;
-  int (*take)(Frame* frame, Py_ssize_t index, PyObject* object, const struct TypeEntry* entry);
-  const struct TypeEntry* next;
+  int (*take)(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+  const TypeEntry* next;
   const DLPackExchangeAPI* api;
+  PyObject* import;  ///< the from_dlpack of its module, or NULL
   int is_torch;
-} TypeEntry;
+};
 
 // types.c
 const TypeEntry* rt_type_entry(PyTypeObject* type);
@@ -207,7 +259,7 @@ PyObject* rt_loaded(const char* module, const char* attribute);
 
 // scalars.c
 const TypeEntry* rt_scalar_entry(PyTypeObject* type);
-int rt_take_list(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+const TypeEntry* rt_number_entry(PyTypeObject* type);
 
 // torch.c
 int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
@@ -229,6 +281,18 @@ typedef struct {
 int rt_torch_bits_find(void);
 /// Valid after rt_torch_bits_find() gave 1, for tensors of Torch's own layout.
 TorchBits rt_torch_bits(PyObject* tensor);
+int rt_torch_is_lazy(PyObject* tensor);
+/// Its dispatch keys, and its address in C++ (an at::Tensor*).
+uint64_t rt_torch_keys(PyObject* tensor);
+void* rt_torch_handle(PyObject* tensor);
+
+// torch_view.c
+/// Find out whether tensors can be read the short way; after rt_torch_bits_find() gave 1.
+void rt_torch_view_find(const DLPackExchangeAPI* api);
+/// Read a plain CPU tensor; 0: it is none, or its dtype was not learned yet.
+int rt_torch_view(PyObject* tensor, DLTensor* out);
+/// What the exchange protocol said of a tensor's dtype.
+void rt_torch_learn_dtype(PyObject* tensor, DLDataType dtype);
 
 // numpy.c
 int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
@@ -242,11 +306,14 @@ int rt_take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const TypeE
 int rt_take_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 /// The same for NumPy arrays.
 int rt_take_numpy_buffer(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
+PyObject* rt_import_of(PyTypeObject* type);
 int rt_is_jax(PyTypeObject* type);
 int rt_has_buffer(PyTypeObject* type);
 
 /// Pass frame->views[index], after a look at its memory and at whether it may be written.
 int rt_put_view(Frame* frame, Py_ssize_t index, int writable);
+/// Pass an object; steals the reference (NULL: MemoryError).
+int rt_put_object(Frame* frame, Py_ssize_t index, TVMFFIObject* object);
 /// Pass a Tensor object; steals the reference (NULL: MemoryError).
 int rt_put_owned(Frame* frame, Py_ssize_t index, RtTensor* tensor);
 /// Pass a copy of frame->views[index], which the callee may write.
@@ -269,19 +336,24 @@ static inline void rt_note_family(Frame* frame, Family family, const DLPackExcha
   if (frame->family == FAMILY_NONE) {
     frame->family = family;
     frame->api = api;
+    frame->import = NULL;
   }
+}
+
+static inline void rt_note_kind(Frame* frame, const ArrayKind* kind) {
+  rt_note_family(frame, kind->family, kind->api);
+  if (frame->family == FAMILY_OTHER && !frame->import) frame->import = kind->import;
 }
 
 // ---- results.c, tensor.c, library.c ----------------------------------------------------------
 
 /// Convert a result; consumes it. NULL with an exception.
 PyObject* rt_result(Frame* frame, TVMFFIAny* value);
-PyObject* rt_text_of(TVMFFIAny* value);
 int rt_tensor_init(PyObject* module);
-/// A Python Tensor over a Tensor object; steals the reference.
-PyObject* rt_tensor_object(TVMFFIObject* tensor);
-/// The dtype's name in kdsl ("f32"); "" when it has none.
-const char* rt_dtype_name(DLDataType dtype);
+/// A Python Tensor over a Tensor object; steals the reference. `stream`: on which it is written.
+PyObject* rt_tensor_object(TVMFFIObject* tensor, void* stream);
+const TypeEntry* rt_tensor_entry(PyTypeObject* type);
+PyObject* rt_from_dlpack(PyObject* self, PyObject* array);
 /// The struct-module letter of a dtype, NULL when there is none.
 const char* rt_dtype_format(DLDataType dtype);
 /// A capsule "dltensor_versioned" (or "dltensor") that owns the tensor; steals the reference.

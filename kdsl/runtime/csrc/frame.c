@@ -98,16 +98,20 @@ int rt_put_view(Frame* frame, Py_ssize_t index, int writable) {
   return 0;
 }
 
-int rt_put_owned(Frame* frame, Py_ssize_t index, RtTensor* tensor) {
-  Hold* hold = tensor ? rt_hold(frame, HOLD_FFI) : NULL;
+int rt_put_object(Frame* frame, Py_ssize_t index, TVMFFIObject* object) {
+  Hold* hold = object ? rt_hold(frame, HOLD_FFI) : NULL;
   if (!hold) {
-    if (tensor) rt_decref(tensor);
+    if (object) rt_decref(object);
     PyErr_NoMemory();
     return -1;
   }
-  hold->pointer = tensor;
-  frame->args[index] = (TVMFFIAny){.type_index = kTVMFFITensor, .v_obj = &tensor->header};
+  hold->pointer = object;
+  frame->args[index] = (TVMFFIAny){.type_index = object->type_index, .v_obj = object};
   return 0;
+}
+
+int rt_put_owned(Frame* frame, Py_ssize_t index, RtTensor* tensor) {
+  return rt_put_object(frame, index, tensor ? &tensor->header : NULL);
 }
 
 PyObject* rt_import(const char* module, const char* attribute) {
@@ -117,25 +121,41 @@ PyObject* rt_import(const char* module, const char* attribute) {
   return found;
 }
 
+// "argument 2, item 0": where an object stands, from the outermost container on.
+static PyObject* place_of(const Frame* frame, Py_ssize_t index) {
+  if (!frame->parent) return PyUnicode_FromFormat("argument %zd", index);
+  const Frame* outer = frame->parent;
+  if (!outer->parent && outer->count == 0) {  // no call, but something made of Python objects
+    if (frame->count == 1) return PyUnicode_FromString("value");
+    return PyUnicode_FromFormat("item %zd", index);
+  }
+  PyObject* outside = place_of(outer, frame->parent_index);
+  PyObject* place = outside ? PyUnicode_FromFormat("%U, item %zd", outside, index) : NULL;
+  Py_XDECREF(outside);
+  return place;
+}
+
 RT_COLD int rt_argument_error(Frame* frame, Py_ssize_t index, const char* problem) {
   PyObject *type = NULL, *cause = NULL, *trace = NULL, *error = NULL;
   PyErr_Fetch(&type, &cause, &trace);
   if (type) PyErr_NormalizeException(&type, &cause, &trace);
   const Function* fn = frame->function;
-  PyObject* make = rt_import("kdsl.runtime.messages", "argument_error");
+  PyObject* place = place_of(frame, index);
+  PyObject* make = place ? rt_import("kdsl.runtime.messages", "argument_error") : NULL;
   PyObject* args = make ? PyTuple_New(frame->count) : NULL;
   for (Py_ssize_t i = 0; args && i < frame->count; ++i) {
     Py_INCREF(frame->objects[i]);
     PyTuple_SetItem(args, i, frame->objects[i]);
   }
   if (args) {
-    error = PyObject_CallFunction(make, "OOOnsO", fn->name, fn->schema ? fn->schema : Py_None, args,
-                                  index, problem, cause ? cause : Py_None);
+    error = PyObject_CallFunction(make, "OOOnsOO", fn->name, fn->schema ? fn->schema : Py_None,
+                                  args, index, problem, cause ? cause : Py_None, place);
   }
   if (error) PyErr_SetObject((PyObject*)Py_TYPE(error), error);
   Py_XDECREF(error);
   Py_XDECREF(args);
   Py_XDECREF(make);
+  Py_XDECREF(place);
   Py_XDECREF(type);
   Py_XDECREF(cause);
   Py_XDECREF(trace);

@@ -37,6 +37,108 @@ PyObject* rt_function_new(TVMFFISafeCallType entry, void* handle, PyObject* name
   return (PyObject*)fn;
 }
 
+// ---- as an object ----------------------------------------------------------------------------
+
+// What stands for a function of a library in native code.
+typedef struct {
+  KdslFunctionObject base;
+  PyObject* name;
+  PyObject* library;
+} Plain;
+
+static void plain_delete(void* self, int flags) {
+  Plain* plain = self;
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
+    rt_python_release(plain->name);
+    rt_python_release(plain->library);
+  }
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) rt_object_free(plain);
+}
+
+TVMFFIObject* rt_function_object(PyObject* function) {
+  Function* fn = (Function*)function;
+  TVMFFIObject* object = __atomic_load_n((TVMFFIObject**)&fn->handle, __ATOMIC_ACQUIRE);
+  if (!object) {
+    Plain* plain = rt_object_new(sizeof *plain, kTVMFFIFunction, plain_delete);
+    if (!plain) return (TVMFFIObject*)PyErr_NoMemory();
+    plain->base.function.safe_call = fn->entry;
+    Py_INCREF(fn->name);
+    Py_INCREF(fn->library);
+    plain->name = fn->name;
+    plain->library = fn->library;
+    void* before = NULL;
+    if (__atomic_compare_exchange_n(&fn->handle, &before, (void*)plain, 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+      object = &plain->base.head;
+    } else {
+      rt_decref(plain);  // another thread was first
+      object = before;
+    }
+  }
+  rt_incref(object);
+  return object;
+}
+
+PyObject* rt_function_of(TVMFFIObject* object, PyObject* name) {
+  const TVMFFIFunctionCell* cell = (const TVMFFIFunctionCell*)(object + 1);
+  if (object->deleter == plain_delete) {
+    const Plain* plain = (const Plain*)object;
+    return rt_function_new(cell->safe_call, object, plain->name, plain->library);
+  }
+  PyObject* callable = rt_callback_callable(object);
+  PyObject* given = NULL;
+  if (!name && callable) {
+    given = PyObject_GetAttrString(callable, "__qualname__");
+    if (!given) PyErr_Clear();
+    if (given && !PyUnicode_Check(given)) Py_CLEAR(given);
+    if (!given) given = PyObject_GetAttrString((PyObject*)Py_TYPE(callable), "__name__");
+  } else {
+    given = name;
+    Py_XINCREF(given);
+    if (!given) given = PyUnicode_FromString("<function>");
+  }
+  if (!given) {
+    rt_decref(object);
+    return NULL;
+  }
+  PyObject* fn = rt_function_new(cell->safe_call, object, given, Py_None);
+  Py_DECREF(given);
+  return fn;  // owns the object now
+}
+
+int rt_take_function(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
+  (void)entry;
+  if (frame->function->known && rt_param_kind(frame, index) != PARAM_UNKNOWN) {
+    return rt_argument_error(frame, index, "unsupported");
+  }
+  TVMFFIObject* function = rt_function_object(object);
+  return function ? rt_put_object(frame, index, function) : -1;
+}
+
+// Two Functions are equal when they call the same.
+static const void* identity(PyObject* self) {
+  const Function* fn = (const Function*)self;
+  const TVMFFIObject* object = fn->handle;
+  if (!object || object->deleter == plain_delete) return *(void* const*)&fn->entry;
+  const void* callable = rt_callback_callable(object);
+  return callable ? callable : object;
+}
+
+static Py_hash_t function_hash(PyObject* self) {
+  uintptr_t bits = (uintptr_t)identity(self);
+  Py_hash_t hash = (Py_hash_t)(bits >> 4 | bits << (8 * sizeof bits - 4));
+  return hash == -1 ? -2 : hash;
+}
+
+static PyObject* function_compare(PyObject* self, PyObject* other, int op) {
+  if ((op != Py_EQ && op != Py_NE) || Py_TYPE(other) != rt_function_type) {
+    Py_INCREF(Py_NotImplemented);
+    return Py_NotImplemented;
+  }
+  int same = identity(self) == identity(other);
+  return PyBool_FromLong(same == (op == Py_EQ));
+}
+
 static void function_dealloc(PyObject* self) {
   Function* fn = (Function*)self;
   PyTypeObject* type = Py_TYPE(self);
@@ -89,8 +191,11 @@ static int take_schema(Function* fn, PyObject* schema) {
   PyObject* names = PyObject_GetAttrString(schema, "names");
   PyObject* kinds = names ? PyObject_GetAttrString(schema, "kinds") : NULL;
   PyObject* views = kinds ? PyObject_GetAttrString(schema, "views") : NULL;
-  int failed = !views;
+  PyObject* differentiable = views ? PyObject_GetAttrString(schema, "differentiable") : NULL;
+  int failed = !differentiable;
   if (views == Py_True) fn->owned = 0;
+  if (differentiable == Py_False) fn->constant = 1;
+  Py_XDECREF(differentiable);
   Py_XDECREF(views);
   if (!failed && names != Py_None) {
     Py_INCREF(names);
@@ -109,19 +214,36 @@ static int take_schema(Function* fn, PyObject* schema) {
   return 0;
 }
 
-RT_COLD int rt_function_describe(Function* fn) {
-  if (fn->schema) return 0;
+static PyObject* module_schema(const Function* fn) {
   PyObject* metadata = module_text(fn, "__tvm_ffi__metadata_");
   PyObject* doc = metadata ? module_text(fn, "__tvm_ffi__doc_") : NULL;
   PyObject* parse = doc ? rt_import("kdsl.runtime.schema", "parse") : NULL;
   PyObject* schema =
       parse ? PyObject_CallFunctionObjArgs(parse, fn->name, metadata, doc, NULL) : NULL;
-  int failed = !schema || take_schema(fn, schema);
-  if (!failed) fn->vectorcall = rt_call;
-  Py_XDECREF(schema);
   Py_XDECREF(parse);
   Py_XDECREF(doc);
   Py_XDECREF(metadata);
+  return schema;
+}
+
+static PyObject* callable_of(const Function* fn) {
+  return fn->handle ? rt_callback_callable(fn->handle) : NULL;
+}
+
+static PyObject* callable_schema(const Function* fn) {
+  PyObject* make = rt_import("kdsl.runtime.schema", "CallableSchema");
+  PyObject* schema =
+      make ? PyObject_CallFunctionObjArgs(make, fn->name, callable_of(fn), NULL) : NULL;
+  Py_XDECREF(make);
+  return schema;
+}
+
+RT_COLD int rt_function_describe(Function* fn) {
+  if (fn->schema) return 0;
+  PyObject* schema = callable_of(fn) ? callable_schema(fn) : module_schema(fn);
+  int failed = !schema || take_schema(fn, schema);
+  if (!failed) fn->vectorcall = rt_call;
+  Py_XDECREF(schema);
   return failed ? -1 : 0;
 }
 
@@ -209,6 +331,8 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, function_dealloc},
     {Py_tp_call, PyVectorcall_Call},
     {Py_tp_repr, function_repr},
+    {Py_tp_hash, function_hash},
+    {Py_tp_richcompare, function_compare},
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},
     {Py_tp_members, members},

@@ -18,14 +18,26 @@ static PyObject* use_mirrors(PyObject* self, PyObject* on) {
 }
 
 static PyMethodDef methods[] = {
-    {"use_provider", rt_use_provider, METH_O,
-     "use_provider(path)\n--\n\n"
-     "Use libtvm_ffi.so for process-wide state: the loaded one, else the file at `path`, if any.\n"
+    {"use_provider", rt_use_provider, METH_VARARGS,
+     "use_provider(path, own=False)\n--\n\n"
+     "Use libtvm_ffi.so for process-wide state: the loaded one, else the file at `path`, if any;\n"
+     "`own`: that file, which is ours.\n"
      "Returns the name of the provider in use."},
     {"provider", rt_provider_name, METH_NOARGS,
      "provider()\n--\n\nThe provider in use: 'tvm_ffi' or 'bundled'."},
     {"use_mirrors", use_mirrors, METH_O,
      "use_mirrors(on)\n--\n\nFalse, before the first array: read arrays by public protocols only."},
+    {"convert", rt_convert, METH_O,
+     "convert(callable)\n--\n\nA Function that calls a Python callable."},
+    {"from_dlpack", rt_from_dlpack, METH_O,
+     "from_dlpack(array)\n--\n\nA Tensor over the memory of anyone's array."},
+    {"set_stream", rt_set_stream, METH_VARARGS,
+     "set_stream(device_type, device_id, handle)\n--\n\n"
+     "Set this thread's stream for a device, or None: unset it. Returns what was set before."},
+    {"get_stream", rt_get_stream, METH_VARARGS,
+     "get_stream(device_type, device_id)\n--\n\nThe handle of the stream for a device."},
+    {"stream_handle", rt_stream_handle, METH_O,
+     "stream_handle(stream)\n--\n\nThe handle of a stream object, None when it is none."},
     {"mirrors", mirrors, METH_NOARGS,
      "mirrors()\n--\n\nWhich frameworks' arrays are read in place: 1 yes, 0 no, -1 none seen yet."},
     {NULL, NULL, 0, NULL},
@@ -36,9 +48,16 @@ static int fill(PyObject* module) {
     PyErr_SetString(PyExc_ImportError, "kdsl.runtime works in the main interpreter only");
     return -1;
   }
+  if (rt_errors_init(module)) return -1;
   if (rt_function_init(module)) return -1;
+  for (PyMethodDef* method = rt_registry_methods; method->ml_name; ++method) {
+    PyObject* function = PyCFunction_NewEx(method, NULL, NULL);
+    if (!function || PyObject_SetAttrString(module, method->ml_name, function)) return -1;
+    Py_DECREF(function);
+  }
   if (rt_dispatcher_init(module)) return -1;
   if (rt_tensor_init(module)) return -1;
+  if (rt_handle_init(module)) return -1;
   return rt_library_init(module);
 }
 

@@ -21,7 +21,8 @@ static PyObject* library_open(PyTypeObject* type, PyObject* args, PyObject* kwar
   PyObject* encoded = PyUnicode_EncodeFSDefault(path);
   if (!encoded) return NULL;
   const char* file = PyBytes_AsString(encoded);
-  void* handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+  // All symbols now: a missing one is an error here, and would end the process at its first call.
+  void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!handle) PyErr_Format(PyExc_OSError, "cannot load %U: %s", path, dlerror());
   Py_DECREF(encoded);
   if (!handle) return NULL;

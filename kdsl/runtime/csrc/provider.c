@@ -5,23 +5,19 @@
 // tables here serve. Python decides which (kdsl/runtime/provider.py), this file does it.
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
+#include "errors.h"
 
 RtProvider rt_provider;
 
 // ---- what modules call -----------------------------------------------------------------------
 
-static void table_raise(const char* kind, const char* message) { rt_error_set(kind, message); }
-
 static void* table_stream(int32_t device_type, int32_t device_id) {
-  const Frame* frame = rt_current;
-  for (; frame; frame = frame->outer) {
-    if (frame->device_type == device_type && frame->device_id == device_id) return frame->stream;
-  }
-  return NULL;
+  return rt_stream_of(device_type, device_id);
 }
 
 static void note_error(void* seen, const char* kind, const char* message) {
@@ -68,10 +64,11 @@ static int table_alloc_tensor(const DLTensor* prototype, void** out) {
 
 const KdslRuntime rt_table = {.version = KDSL_RUNTIME_VERSION,
                               .size = sizeof(KdslRuntime),
-                              .raise = table_raise,
+                              .raise = rt_raise_everywhere,
                               .stream = table_stream,
                               .alloc_tensor = table_alloc_tensor,
-                              .parallel_for = NULL};
+                              .parallel_for = NULL,
+                              .symbol = rt_symbol};
 
 int rt_own_allocator(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                      void (*set_error)(void*, const char*, const char*)) {
@@ -87,37 +84,92 @@ int rt_own_allocator(DLTensor* prototype, DLManagedTensorVersioned** out, void* 
 
 // ---- which provider --------------------------------------------------------------------------
 
-static void* find(void* library, const char* name) { return dlsym(library, name); }
+// OWN_LIBRARY: what kdsl/runtime/compat builds, for foreign modules where nothing official is.
+static enum { OWN_TABLES, OWN_LIBRARY, OFFICIAL } in_use;
+static const void* own_library;  // an address in it
 
-static int fill(void* library) {
-  RtProvider p;
-  memset(&p, 0, sizeof p);
-  *(void**)&p.error_move_from_raised = find(library, "TVMFFIErrorMoveFromRaised");
-  *(void**)&p.error_set_raised_from_cstr = find(library, "TVMFFIErrorSetRaisedFromCStr");
-  *(void**)&p.set_allocator = find(library, "TVMFFIEnvSetDLPackManagedTensorAllocator");
-  *(void**)&p.set_stream = find(library, "TVMFFIEnvSetStream");
-  if (!p.error_move_from_raised) return -1;
-  rt_provider = p;
+static int read_library(void* library, RtProvider* p) {
+  const struct {
+    const char* name;
+    void* place;
+  } functions[] = {
+      {"TVMFFIErrorMoveFromRaised", &p->error_move_from_raised},
+      {"TVMFFIErrorSetRaised", &p->error_set_raised},
+      {"TVMFFIFunctionGetGlobal", &p->function_get_global},
+      {"TVMFFIFunctionSetGlobal", &p->function_set_global},
+      {"TVMFFIEnvRegisterCAPI", &p->register_c_api},
+      {"TVMFFIEnvSetDLPackManagedTensorAllocator", &p->set_allocator},
+      {"TVMFFIEnvSetStream", &p->set_stream},
+  };
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i) {
+    void* symbol = dlsym(library, functions[i].name);
+    if (!symbol) return -1;  // all of them are in the first release
+    memcpy(functions[i].place, &symbol, sizeof symbol);
+  }
   return 0;
+}
+
+static PyObject* start_using(void* library, int kind) {
+  RtProvider before = rt_provider, now;
+  if (read_library(library, &now)) {
+    PyErr_SetString(PyExc_OSError, "the libtvm_ffi.so in this process lacks functions of its API");
+    return NULL;
+  }
+  if (in_use == OWN_LIBRARY) {  // asked for anything, it notices and hands over what it keeps
+    TVMFFIByteArray nothing = {"", 0};
+    TVMFFIObjectHandle none = NULL;
+    before.function_get_global(&nothing, &none);
+  }
+  rt_provider = now;
+  in_use = kind;
+  if (kind == OWN_LIBRARY) own_library = (const void*)now.error_set_raised;
+  // What its import into Python would do.
+  now.register_c_api("PyErr_CheckSignals", (void*)PyErr_CheckSignals);
+  now.register_c_api("PyGILState_Ensure", (void*)PyGILState_Ensure);
+  now.register_c_api("PyGILState_Release", (void*)PyGILState_Release);
+  rt_registry_move();
+  return rt_provider_name(NULL, NULL);
+}
+
+// An official library that is in the process, however it was loaded; its name may go on behind
+// "libtvm_ffi" where a wheel carries a copy.
+static int is_official(struct dl_phdr_info* info, size_t size, void* path) {
+  (void)size;
+  const char* name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+  if (!name || strncmp(name, "/libtvm_ffi", 11) || strstr(name, "testing")) return 0;
+  for (int i = 0; own_library && i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)* part = &info->dlpi_phdr[i];
+    uintptr_t at = (uintptr_t)own_library - info->dlpi_addr - part->p_vaddr;
+    if (part->p_type == PT_LOAD && at < part->p_memsz) return 0;
+  }
+  *(char**)path = strdup(info->dlpi_name);
+  return 1;
+}
+
+static void* loaded_official(void) {
+  char* path = NULL;
+  dl_iterate_phdr(is_official, &path);
+  void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  free(path);
+  return library;
 }
 
 PyObject* rt_provider_name(PyObject* self, PyObject* unused) {
   (void)self, (void)unused;
-  return PyUnicode_FromString(rt_provider.error_move_from_raised ? "tvm_ffi" : "bundled");
+  return PyUnicode_FromString(in_use == OFFICIAL ? "tvm_ffi" : "bundled");
 }
 
-PyObject* rt_use_provider(PyObject* self, PyObject* path) {
-  if (rt_provider.error_move_from_raised) return rt_provider_name(self, NULL);
-  void* library = dlopen("libtvm_ffi.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library && path != Py_None) {
-    const char* file = PyUnicode_AsUTF8AndSize(path, NULL);
-    if (!file) return NULL;
-    // Global, as apache-tvm-ffi's own import does it: foreign modules find its symbols by name.
-    library = dlopen(file, RTLD_LAZY | RTLD_GLOBAL);
-    if (!library) return PyErr_Format(PyExc_OSError, "cannot load %s: %s", file, dlerror());
-  }
-  if (library && fill(library)) {
-    return PyErr_Format(PyExc_OSError, "libtvm_ffi.so has no TVMFFIErrorMoveFromRaised");
-  }
-  return rt_provider_name(self, NULL);
+PyObject* rt_use_provider(PyObject* self, PyObject* args) {
+  const char* file;
+  int own = 0;
+  if (!PyArg_ParseTuple(args, "z|p", &file, &own)) return NULL;
+  if (in_use == OFFICIAL || (own && in_use == OWN_LIBRARY)) return rt_provider_name(self, NULL);
+  void* official = own ? NULL : loaded_official();
+  if (official) return start_using(official, OFFICIAL);
+  if (!file) return rt_provider_name(self, NULL);
+  // Global, as apache-tvm-ffi's own import does it: foreign modules find its symbols by name. Ours
+  // must never be: an official library that comes later would call it in place of itself.
+  void* library = dlopen(file, own ? RTLD_NOW | RTLD_LOCAL : RTLD_LAZY | RTLD_GLOBAL);
+  if (!library) return PyErr_Format(PyExc_OSError, "cannot load %s: %s", file, dlerror());
+  return start_using(library, own ? OWN_LIBRARY : OFFICIAL);
 }

@@ -12,6 +12,13 @@ typedef PyObject* (*RtVectorcall)(PyObject* callable, PyObject* const* args, siz
 #define RT_TPFLAGS_DISALLOW_INSTANTIATION (1ul << 7)
 #define RT_VECTORCALL_OFFSET ((size_t)1 << (8 * sizeof(size_t) - 1))
 PyObject* PyVectorcall_Call(PyObject* callable, PyObject* args, PyObject* kwargs);
+PyObject* PyObject_VectorcallDict(PyObject* callable, PyObject* const* args, size_t nargsf,
+                                  PyObject* kwargs);
+/// A function since 3.11.
+PyObject* __attribute__((weak)) PyObject_Vectorcall(PyObject* callable, PyObject* const* args,
+                                                    size_t nargsf, PyObject* kwnames);
+/// Whether this thread has the GIL.
+int PyGILState_Check(void);
 
 // The buffer protocol of PEP 3118. The limited API has it since 3.11; the layout never changed.
 typedef struct {

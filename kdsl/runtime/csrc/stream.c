@@ -57,6 +57,7 @@ typedef struct {
   int32_t device_type;
   int32_t device_id;
   void* stream;
+  void* before;  ///< what the provider had
 } Said;
 
 static __thread Said said[MOST] __attribute__((tls_model("initial-exec")));
@@ -84,10 +85,19 @@ void* rt_stream_of(int32_t device_type, int32_t device_id) {
   return NULL;
 }
 
+// Modules that ask the provider get the same answer.
+static void tell_provider(const Said* one, void* stream, void** before) {
+  if (rt_provider.set_stream) {
+    rt_provider.set_stream(one->device_type, one->device_id, stream, before);
+  }
+}
+
 static int say(int32_t device_type, int32_t device_id, PyObject* handle) {
   Said* one = find(device_type, device_id);
   if (handle == Py_None) {
-    if (one) *one = said[--said_count];
+    if (!one) return 0;
+    tell_provider(one, one->before, NULL);
+    *one = said[--said_count];
     return 0;
   }
   void* stream = PyLong_AsVoidPtr(handle);
@@ -96,8 +106,12 @@ static int say(int32_t device_type, int32_t device_id, PyObject* handle) {
     PyErr_Format(PyExc_ValueError, "use_stream: expected at most %d devices at once", MOST);
     return -1;
   }
-  if (!one) one = &said[said_count++];
-  *one = (Said){device_type, device_id, stream};
+  void* ignored;
+  int fresh = !one;
+  if (fresh) one = &said[said_count++];
+  if (fresh) *one = (Said){device_type, device_id, stream, NULL};
+  one->stream = stream;
+  tell_provider(one, stream, fresh ? &one->before : &ignored);
   return 0;
 }
 

@@ -36,6 +36,14 @@ TorchBits rt_torch_bits(PyObject* tensor) {
   return (TorchBits){requires_grad(impl), (impl->words[keys_word] & lazy_mask) != 0};
 }
 
+int rt_torch_is_lazy(PyObject* tensor) {
+  return (impl_of(tensor)->words[keys_word] & lazy_mask) != 0;
+}
+
+uint64_t rt_torch_keys(PyObject* tensor) { return impl_of(tensor)->words[keys_word]; }
+
+void* rt_torch_handle(PyObject* tensor) { return (char*)tensor + impl_at; }
+
 static uint64_t number(PyObject* object, const char* name) {
   PyObject* value = PyObject_GetAttrString(object, name);
   uint64_t n = value ? PyLong_AsUnsignedLongLong(value) : 0;
