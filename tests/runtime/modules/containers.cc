@@ -1,4 +1,5 @@
 // containers.cc: looks into values and changes them, with the headers of apache-tvm-ffi.
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 namespace ffi = tvm::ffi;
@@ -106,6 +107,11 @@ ffi::Array<int64_t> types_of(AnyArray items) {
   return types;
 }
 
+int64_t stream_now(DLDevice device) {
+  return reinterpret_cast<int64_t>(TVMFFIEnvGetStream(device.device_type, device.device_id));
+}
+int64_t stream_with(ffi::AnyView, DLDevice device) { return stream_now(device); }
+
 int64_t type_of(ffi::AnyView value) { return value.type_index(); }
 ffi::String text_of(ffi::String text) { return ffi::String("<") + text + ffi::String(">"); }
 ffi::Bytes bytes_of(ffi::Bytes bytes) { return bytes; }
@@ -154,6 +160,8 @@ EXPORT(uses)
 EXPORT(watch)
 EXPORT(alive)
 EXPORT(unwatch)
+EXPORT(stream_now)
+EXPORT(stream_with)
 EXPORT(strange)
 EXPORT(same)
 EXPORT(types_of)
