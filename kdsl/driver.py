@@ -280,8 +280,9 @@ class Compiler:
             return sources[f"{name}_cpu.cc" if what == "cpu" else f"{name}.cc"]
         arch = archs.arch_of(spec.target)
         device = device_code(name, units, (Image(arch, "ptx"),), {name: self.schedule})
-        sources = module_sources(name, units, (), device)
-        return ptx(sources, name, arch) if what == "ptx" else sources[f"{name}_cuda.cu"]
+        if what == "cuda":
+            return device.text
+        return ptx(module_sources(name, units, (), device), name, arch)
 
     def dtype_choices(self) -> dict[str, tuple[DType, ...]]:
         """All choices of each dtype variable."""

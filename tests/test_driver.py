@@ -190,7 +190,8 @@ def test_show_knows_six_things():
     with pytest.raises(ValueError) as caught:
         product.show("x")
     assert str(caught.value) == (
-        'show: expected "ir", "plan", "cpu", "host", "cuda:sm_80" or "ptx:sm_80" and such, got \'x\''
+        'show: expected "ir", "plan", "cpu", "host", "cuda:sm_80" or "ptx:sm_80" and such, '
+        "got 'x'"
     )
     with pytest.raises(ValueError, match="kdsl has no target 'cuda:sm_70'"):
         product.show("ptx:sm_70")

@@ -50,6 +50,21 @@ def lowered(ptx: str, oldest: tuple[int, int]) -> str:
     return re.sub(r"^\.version (\d+)\.(\d+)", older, ptx, count=1, flags=re.MULTILINE)
 
 
+def without_folders(text: str, folders: Sequence[str]) -> str:
+    """PTX whose `.file` lines name files from these folders on: the same text on every machine."""
+    roots = "|".join(re.escape(os.path.abspath(f)) for f in folders)
+    return re.sub(rf'^(\s*\.file\s+\d+ ")(?:{roots})/', r"\1", text, flags=re.MULTILINE)
+
+
+def without_folders_in_code(code: bytes, folders: Sequence[str]) -> bytes:
+    """The same of machine code, where nothing may move: a folder becomes as many `./`."""
+    for folder in sorted((os.path.abspath(f) for f in folders), key=len, reverse=True):
+        size = len(os.fsencode(folder))
+        dots = b"." + b"/." * ((size - 1) // 2) + b"/" * ((size - 1) % 2)
+        code = code.replace(os.fsencode(folder), dots)
+    return code
+
+
 class Failed(Exception):
     """The compiler's own words."""
 
@@ -154,9 +169,13 @@ def _nvrtc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
     if kinds == ["ptx"]:
         options[0] = options[0].replace("sm_", "compute_")
     compiled = Nvrtc(args.nvrtc).compile(source, args.source, options, kinds)
+    folders = (".", *args.includes)
     for kind, data in zip(kinds, compiled, strict=True):
         if kind == "ptx":
-            data = lowered(data.rstrip(b"\0").decode(), oldest).encode()
+            text = without_folders(data.rstrip(b"\0").decode(), folders)
+            data = lowered(text, oldest).encode()
+        else:
+            data = without_folders_in_code(data, folders)
         with open(getattr(args, kind), "wb") as file:
             file.write(data)
 
@@ -165,7 +184,7 @@ def _nvcc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
     ptx = args.ptx or f"{args.cubin}.ptx"
     with_nvcc(args.nvcc, args.arch, args.source, args.includes, ptx)
     with open(ptx, encoding="utf-8") as file:
-        text = lowered(file.read(), oldest)
+        text = lowered(without_folders(file.read(), (".", *args.includes)), oldest)
     with open(ptx, "w", encoding="utf-8") as file:
         file.write(text)
     if args.cubin:

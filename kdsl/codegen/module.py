@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kdsl.codegen.context import Compiled, KernelUnit, origins
 from kdsl.codegen.cpu.source import kernel_source
+from kdsl.codegen.cuda.text import with_lines
 from kdsl.codegen.device import DeviceCode
 from kdsl.codegen.host import host_module
 from kdsl.codegen.render import render
@@ -37,7 +38,8 @@ def module_sources(
         sources[f"{name}_cpu.cc"] = kernel_source(name, origins(kernels), plans)
     if device:
         copy = "" if "kdsl_copy" in device.text else "\n#include <kdsl/cuda/copy_kernel.h>\n"
-        sources[f"{name}_cuda.cu"] = device.text + copy
+        file = f"{name}_cuda.cu"
+        sources[file] = with_lines(device.text + copy, file)
         files = [(image.symbol, image.file(name), image.kind) for image in device.images]
         sources[f"{name}_images.s"] = render("host/images.s.j2", files=files)
     return sources

@@ -142,6 +142,8 @@ def test_machine_code_and_old_ptx_come_out(tmp_path, monkeypatch, compiler):
     assert library.count(b"\x7fELF") == 2
     assert b".version 7.0\n.target sm_80" in library
     text = library[library.index(b".version 7.0") :]
+    assert str(tmp_path).encode() not in library, "the same on every machine"
+    assert b'.file\t1 "m_cuda.cu"' in text
     assert b"mul" in text and b"fma" not in text, "contracted is what the kernel says"
 
 

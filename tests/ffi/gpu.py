@@ -183,6 +183,35 @@ def tensor(array: np.ndarray, device: int | None = 0) -> DLTensor:
     return made
 
 
+class Managed(ctypes.Structure):
+    """DLManagedTensor."""
+
+    _fields_ = (
+        ("tensor", DLTensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class OnGpu:
+    """An array of which DLPack says that it lies on a GPU; `array` is where it does."""
+
+    def __init__(self, array: np.ndarray, number: int = 0) -> None:
+        self.array = array
+        self.dtype, self.shape = array.dtype, array.shape
+        self._number = number
+        self._managed = Managed(tensor(array, number))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._number
+
+    def __dlpack__(self, **_: object) -> object:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self._managed), b"dltensor", None)
+
+
 class Module:
     """A freshly loaded copy of a module, called through C."""
 
