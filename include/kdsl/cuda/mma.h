@@ -159,12 +159,12 @@ KDSL_DEV void fold(F f, float& so_far, float x, bool first) {
 // ---- fragments from and to memory; `row` and `col` are this lane's first of the tile
 
 template <int M, int N>
-KDSL_DEV void fill(float (&x)[M][N], float v) {
+KDSL_DEV void set_all(float (&x)[M][N], float v) {
   KDSL_UNROLL for (int m = 0; m < M; m++) KDSL_UNROLL for (int n = 0; n < N; n++) x[m][n] = v;
 }
 template <int M, int N>
-KDSL_DEV void fill(float (&x)[M][N][4], float v) {
-  KDSL_UNROLL for (int m = 0; m < M; m++) fill(x[m], v);
+KDSL_DEV void set_all(float (&x)[M][N][4], float v) {
+  KDSL_UNROLL for (int m = 0; m < M; m++) set_all(x[m], v);
 }
 template <class A>
 KDSL_DEV void assign(A& to, const A& from) {
@@ -215,7 +215,7 @@ KDSL_DEV void each_element(int row, int col, int rows, int cols, F f) {
 template <class T, int M, int N>
 KDSL_DEV void load_block(float (&x)[M][N][4], const T* from, i64 row_step, i64 col_step, int row,
                          int col, int rows, int cols) {
-  fill(x, 0);
+  set_all(x, 0);
   each_element<M, N>(row, col, rows, cols, [&](int m, int n, int i, int r, int c) {
     x[m][n][i] = (float)get(from + r * row_step + c * col_step);
   });

@@ -72,8 +72,10 @@ class Place:
             steps = scope.steps(buffer)
             pointer = f"{scope.buffer_name(buffer)}{self.offset(steps)}"
             if self.lane in steps and steps[self.lane] != "1":
-                return self.bind(value, f"gather({pointer}, {steps[self.lane]})")
-            return self.bind(value, self._read(pointer, self.is_vector(value), masked=False))
+                real = self._real() if scope.masks_buffers else ""
+                return self.bind(value, f"gather({pointer}, {steps[self.lane]}{real})")
+            text = self._read(pointer, self.is_vector(value), masked=scope.masks_buffers)
+            return self.bind(value, text)
         let = facts.lets.get(value)
         if let is None:
             raise InternalError(f"print: `{value}` is nowhere")

@@ -23,6 +23,9 @@ from kdsl.passes.cpu.plan import Buffer, PhasePlan
 class Scope:
     """Lines of a function as they are printed, and the names in them."""
 
+    #: Lanes that do not exist are not read from buffers either, though there is room for them.
+    masks_buffers = False
+
     def __init__(self, func: Func, facts: Facts, plan: PhasePlan, names: Names) -> None:
         self.func, self.facts, self.plan, self.names = func, facts, plan, names
         self.lines: list[str] = []

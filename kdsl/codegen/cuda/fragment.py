@@ -77,7 +77,7 @@ class Fragments:
             self.declare(home, " = {}")
             return
         self.declare(home)
-        self.scope.line(f"fill({self.name_of(home)}, {text});")
+        self.scope.line(f"set_all({self.name_of(home)}, {text});")
 
     def bare(self, value: str) -> str:
         """The value in registers behind casts that a store or product does itself."""

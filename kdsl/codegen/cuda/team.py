@@ -35,6 +35,8 @@ def _header_names() -> frozenset[str]:
 class TeamScope(Scope):
     """Lanes are threads: what lies along them is padded to whole teams."""
 
+    masks_buffers = True
+
     def __init__(
         self, func: Func, facts: Facts, plan: PhasePlan, names: Names, threads: int
     ) -> None:

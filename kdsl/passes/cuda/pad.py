@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from kdsl.dtypes import DType, boolean, i64
 from kdsl.ir.nodes import (
-    Block, Bound, Cast, Const, Dot, Ew, ForRange, ForTiles, Func, If, Iota, Let, Load, Op, Reduce,
-    Stmt,
+    Along, Block, Bound, Cast, Const, Dot, Ew, ForRange, ForTiles, Func, If, Iota, Let, Load, Op,
+    Reduce, Stmt,
 )  # fmt: skip
 from kdsl.ir.types import Type
-from kdsl.ir.walk import lets, value_types
+from kdsl.ir.walk import lets, statements, value_types
 from kdsl.passes.names import Names
 
 
@@ -147,10 +147,21 @@ class _Padder:
 
 def tile_loads(func: Func) -> frozenset[str]:
     """Loads of 16-bit floats that products read as they lie in memory: rows along one axis,
-    contiguous along another."""
-    from kdsl.ir.nodes import Along
-
+    contiguous along another, from an element whose address is a multiple of 16 bytes."""
     known = lets(func)
+    loops = {s.axis: s for s in statements(func) if isinstance(s, ForTiles)}
+
+    def starts_aligned(place: Along) -> bool:
+        axis = func.axis(place.axis)
+        if place.offset is not None:
+            shift = known[place.offset].op
+            if not isinstance(shift, Const) or int(shift.text) % 8:
+                return False
+        if axis.kind == "whole":
+            return True
+        loop = loops.get(axis.name)
+        return loop is None or loop.start is None
+
     found = set[str]()
     for let in known.values():
         if not isinstance(let.op, Dot):
@@ -164,7 +175,8 @@ def tile_loads(func: Func) -> frozenset[str]:
             plain = all(isinstance(i, Along) or not value_axes(known, i.value) for i in index)
             small = load.type.dtype.name in ("f16", "bf16")
             if plain and small and isinstance(last, Along) and last.step == 1:
-                found.add(name)
+                if starts_aligned(last):
+                    found.add(name)
     return frozenset(found)
 
 

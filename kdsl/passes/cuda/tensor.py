@@ -60,6 +60,9 @@ def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
     )
     warps = schedule.warps or ((4, 1) if reduces else (2, 2))
     func = replace(func, axes=_sized(func, func.phases[number], schedule, wide=not reduces))
+    for axis in func.axes:
+        if axis.kind == "tile" and (axis.size or 16) % 16:
+            raise Misfit(f"{axis.size} elements of a slice are no multiple of 16")
     func = replace(func, phases=(func.phases[number],))
     tiles = tile_loads(func)
     func = pad(func, tiles)
