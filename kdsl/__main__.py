@@ -62,11 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     show = command(
         "show",
         "print what a kernel becomes",
-        "Print a stage of a kernel's compilation; nothing is compiled.",
+        "Print a stage of a kernel's compilation; no compiler runs but for PTX.",
         (
             "show attention.py:attention",
             "show attention.py:attention cpu --dtypes T=bf16 --dims D=128",
             "show attention.py:attention plan --statics causal=True",
+            "show softmax.py:softmax cuda:sm_80",
         ),
     )
     show.add_argument("kernel", metavar="FILE:KERNEL", help="e.g. attention.py:attention")
@@ -74,8 +75,9 @@ def _parser() -> argparse.ArgumentParser:
         "what",
         nargs="?",
         default="ir",
-        choices=("ir", "plan", "explain", "cpu", "host"),
-        help="typed program, loops and vectors, these in words, C++ of the kernel, of its entry",
+        metavar="WHAT",
+        help="ir, plan, explain, cpu, host, cuda:sm_80 or ptx:sm_80: typed program, loops and "
+        "vectors, these in words, C++ of the kernel, of its entry, CUDA code, what it compiles to",
     )
     for option, metavar, help in (
         ("--dtypes", "T=f16", "dtype variables; f32 or the first choice when left out"),

@@ -15,6 +15,7 @@ import kdsl
 from kdsl import Out, Static, dot, f16, f32, i64
 from kdsl.codegen import toolchain
 from kdsl.errors import BuildError
+from kdsl.runtime.streams import use_stream
 from tests.ffi.conftest import cuda_driver as cuda_driver
 from tests.ffi.conftest import driver as driver
 from tests.ffi.gpu import OnGpu
@@ -96,6 +97,15 @@ def test_results_that_were_not_passed_lie_on_the_gpu(driver):
     before = driver.live()[0]
     del made
     assert driver.live()[0] == before - 1
+
+
+def test_work_goes_to_the_stream_that_the_caller_names(driver):
+    kernel, array = fresh(scale), OnGpu(X)
+    with use_stream(0x1230):
+        kernel(array, OnGpu(np.zeros_like(X)))
+    kernel(array, OnGpu(np.zeros_like(X)))
+    launches = driver.calls("cuLaunchKernel")
+    assert [line.rsplit(" ", 1)[1] for line in launches] == ["0x1230", "(nil)"]
 
 
 def test_wrong_calls_say_where_arrays_are(driver):

@@ -129,7 +129,13 @@ class CudaCall : public Call {
     using Get = void*(int32_t, int32_t);
     const DLDevice at = device();
     if (__kdsl_rt && __kdsl_rt->stream) return __kdsl_rt->stream(at.device_type, at.device_id);
-    auto* get = find_in_tvm_ffi<Get>("TVMFFIEnvGetStream");
+    // Found once, it stays: that library cannot be unloaded.
+    static Get* found = nullptr;
+    Get* get = __atomic_load_n(&found, __ATOMIC_RELAXED);
+    if (!get) {
+      get = find_in_tvm_ffi<Get>("TVMFFIEnvGetStream");
+      __atomic_store_n(&found, get, __ATOMIC_RELAXED);
+    }
     return get ? get(at.device_type, at.device_id) : nullptr;
   }
 
