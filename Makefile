@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEPS := $(VENV)/deps.stamp
 KDSL := $(VENV)/kdsl.stamp
-C_SOURCES := $(wildcard include/kdsl/*.h include/kdsl/*/*.h kdsl/runtime/csrc/*.[ch] examples/*/*.c)
+C_SOURCES := $(wildcard include/kdsl/*.h include/kdsl/*/*.h kdsl/runtime/csrc/*.[ch] kdsl/runtime/compat/*.[ch] kdsl/sim/csrc/*.* examples/*/*.c)
 BENCHMARKS ?= startup call rows attention kernels
 PYTEST_ARGS ?=
 
@@ -49,7 +49,7 @@ $(DEPS): requirements-dev.txt tools/find_python.sh
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
-$(KDSL): $(DEPS) pyproject.toml setup.py $(wildcard kdsl/runtime/csrc/*) $(wildcard include/kdsl/*.h include/kdsl/ffi/*)
+$(KDSL): $(DEPS) pyproject.toml setup.py $(wildcard kdsl/runtime/c*/*.[ch]) $(wildcard include/kdsl/*.h include/kdsl/ffi/*)
 	@sh tools/find_compiler.sh
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	    --no-build-isolation --no-deps --editable .

@@ -233,7 +233,7 @@ static int callback_entry(void* self, const TVMFFIAny* args, int32_t count, TVMF
   Frame* frame = rt_current;
   int failed;
   // Within a call of this thread its state is at hand; it may have taken the GIL by itself since.
-  if (RT_LIKELY(frame && frame->released && !PyGILState_Check())) {
+  if (RT_LIKELY(frame && frame->released && rt_running_state() != frame->released)) {
     PyThreadState* state = frame->released;
     frame->released = NULL;
     PyEval_RestoreThread(state);

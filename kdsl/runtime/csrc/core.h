@@ -147,6 +147,9 @@ int rt_take_callable(Frame* frame, Py_ssize_t index, PyObject* object, const Typ
 
 // ---- interpreter.c: the way into Python from native code -----------------------------------------
 
+/// The thread state that runs Python; NULL where none does. Any thread's before 3.12.
+PyThreadState* rt_running_state(void);
+int rt_has_gil(void);
 /// Take the GIL on any thread; 0 where Python is not there, or no more.
 int rt_python_enter(PyGILState_STATE* gil);
 /// Run Python's signal handlers; -1: one raised, and Python's error indicator is set.

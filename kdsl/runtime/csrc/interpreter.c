@@ -10,10 +10,20 @@ static int is_finalizing(void) {
   return _Py_IsFinalizing ? _Py_IsFinalizing() : 0;
 }
 
+PyThreadState* rt_running_state(void) {
+  if (_PyThreadState_UncheckedGet) return _PyThreadState_UncheckedGet();
+  return PyThreadState_GetUnchecked ? PyThreadState_GetUnchecked() : NULL;
+}
+
+int rt_has_gil(void) {
+  PyThreadState* state = rt_running_state();
+  return state && state == PyGILState_GetThisThreadState();
+}
+
 int rt_python_enter(PyGILState_STATE* gil) {
   if (RT_UNLIKELY(!Py_IsInitialized())) return 0;
   // A thread that asks for the GIL now would never return.
-  if (RT_UNLIKELY(is_finalizing()) && !PyGILState_Check()) return 0;
+  if (RT_UNLIKELY(is_finalizing()) && !rt_has_gil()) return 0;
   *gil = PyGILState_Ensure();
   return 1;
 }

@@ -57,8 +57,13 @@ void rt_value_release(TVMFFIAny* value) {
 }
 
 void rt_python_release(PyObject* object) {
-  if (!object || !Py_IsInitialized()) return;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  if (!object) return;
+  if (rt_has_gil()) {
+    Py_DECREF(object);
+    return;
+  }
+  PyGILState_STATE gil;
+  if (!rt_python_enter(&gil)) return;
   Py_DECREF(object);
   PyGILState_Release(gil);
 }

@@ -17,8 +17,9 @@ PyObject* PyObject_VectorcallDict(PyObject* callable, PyObject* const* args, siz
 /// A function since 3.11.
 PyObject* __attribute__((weak)) PyObject_Vectorcall(PyObject* callable, PyObject* const* args,
                                                     size_t nargsf, PyObject* kwnames);
-/// Whether this thread has the GIL.
-int PyGILState_Check(void);
+/// The state that has the GIL, or, since 3.12, this thread's if it has it; NULL: none. Two names.
+PyThreadState* __attribute__((weak)) PyThreadState_GetUnchecked(void);
+PyThreadState* __attribute__((weak)) _PyThreadState_UncheckedGet(void);
 
 // The buffer protocol of PEP 3118. The limited API has it since 3.11; the layout never changed.
 typedef struct {
