@@ -31,9 +31,9 @@ OPERATORS = {
     "sub": "difference",
     "mul": "product",
     "div": "quotient",
-    "floordiv": "quotient rounded down; of integers, 0 where the divisor is 0",
+    "floordiv": "quotient rounded down, as NumPy; of integers, 0 where the divisor is 0",
     "mod": "remainder with the sign of the divisor; of integers, 0 where the divisor is 0",
-    "pow": "power; of integers with a literal exponent from 1 to 4",
+    "pow": "power; of integers with an exponent known at compile time, not negative",
     "neg": "negative; not of unsigned integers and bools",
     "eq": "equal",
     "ne": "not equal",
@@ -45,8 +45,8 @@ OPERATORS = {
     "or": "bits of either; of bools, one of them",
     "xor": "bits that differ; of bools, just one",
     "not": "bits inverted; of bools, not",
-    "shl": "shift to the left",
-    "shr": "shift to the right; signed integers keep their sign",
+    "shl": "shift to the left; by more than there are bits, 0",
+    "shr": "shift to the right, signed integers keep their sign; too far, 0 or -1",
 }
 
 

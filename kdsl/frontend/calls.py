@@ -30,7 +30,8 @@ from kdsl.lang import __all__ as LANGUAGE  # noqa: N812
 from kdsl.lang import names
 from kdsl.lang.ops import FUNCTIONS, OPS, REDUCTIONS, SCANS
 
-_REDUCING = (*REDUCTIONS, "mean")
+_SPREADS = ("var", "std")
+_REDUCING = (*REDUCTIONS, "mean", *_SPREADS)
 _SCANNING = {f"cum{fn}": fn for fn in SCANS}
 METHODS = frozenset((*_REDUCING, *_SCANNING, "astype"))
 
@@ -141,10 +142,14 @@ def _arange(ctx: Context, arguments: Arguments) -> object:
 
 def _reduction(fn: str) -> Lowered:
     def lower(ctx: Context, arguments: Arguments) -> object:
-        bound = arguments.bind(ctx, fn, "x axis= *keepdims=")
+        bound = arguments.bind(ctx, fn, f"x {_along(fn)}")
         return _reduce(ctx, fn, bound["x"], bound, arguments.span)
 
     return lower
+
+
+def _along(fn: str) -> str:
+    return "axis= *ddof= *keepdims=" if fn in _SPREADS else "axis= *keepdims="
 
 
 def _reduce(
@@ -155,6 +160,9 @@ def _reduce(
     keep = bound["keepdims"].value if "keepdims" in bound else False
     if not isinstance(keep, bool):
         raise ctx.type_error("keepdims is True or False", span, describe(keep))
+    if fn in _SPREADS:
+        less = static_int(ctx, bound["ddof"], "ddof") if "ddof" in bound else 0
+        return tiles.spread(ctx, fn, operand, axis, keep, less, where)
     return tiles.reduce(ctx, fn, operand, axis, keep, where)
 
 
@@ -179,7 +187,7 @@ def _method(ctx: Context, method: Method, arguments: Arguments) -> object:
     if method.name in _SCANNING:
         bound = arguments.bind(ctx, method.name, "axis=")
         return _scan(ctx, _SCANNING[method.name], owner, bound, arguments.span)
-    bound = arguments.bind(ctx, method.name, "axis= *keepdims=")
+    bound = arguments.bind(ctx, method.name, _along(method.name))
     return _reduce(ctx, method.name, owner, bound, arguments.span)
 
 

@@ -15,6 +15,7 @@ from kdsl.frontend.values import Closure, Operand, Val, describe, is_number
 from kdsl.ir.nodes import Ew
 from kdsl.lang import promote
 from kdsl.lang.ops import OPS
+from kdsl.lang.power import PowerError, known_power
 from kdsl.lang.promote import PromotionError
 
 _ON_DIMS = ("add", "sub", "mul", "floordiv", "mod")
@@ -129,23 +130,28 @@ def _where(ctx: Context, operands: list[Operand], span: Span) -> object:
 
 
 def _power(ctx: Context, operands: list[Operand], span: Span) -> object:
-    """x ** n: a small literal n multiplies, as the reference run does."""
+    """x ** n: a known n multiplies where it can, as the reference run does."""
     base, exponent = operands
-    n = ctx.value(exponent)
-    if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= 4:
-        result: object = base.value
-        if n == 1:
-            return apply(ctx, "mul", [base, Operand(1, span)], span)
-        for _ in range(n - 1):
-            result = apply(ctx, "mul", [Operand(result, base.span), base], span)
-        return result
-    kinds = promoted(ctx, promote.arithmetic, operands, "`**`", span)
-    if kinds.result.is_int:
-        raise ctx.type_error(
-            "an integer power needs an exponent from 1 to 4", exponent.span,
-            describe(n), f"convert first: `{base.text}.astype(kdsl.f32)`",
-        )  # fmt: skip
-    return emit(ctx, "pow", operands, span)
+    n, of = ctx.value(exponent), promotables(ctx, operands)
+    of_int = not of[0].dtype.is_float
+    help = f"convert first: `{base.text}.astype(kdsl.f32)`"
+    if not is_number(n):
+        if of_int and not of[1].dtype.is_float:
+            raise ctx.type_error(
+                "an integer power needs an exponent known at compile time", exponent.span,
+                describe(n), help,
+            )  # fmt: skip
+        return emit(ctx, "pow", operands, span)
+
+    def step(fn: str, *values: object) -> object:
+        given = [v if isinstance(v, Operand) else Operand(v, span) for v in values]
+        return apply(ctx, fn, given, span)
+
+    try:
+        known = known_power(step, base, n, of_int)
+    except PowerError as err:
+        raise ctx.type_error(str(err), exponent.span, describe(n), help) from err
+    return emit(ctx, "pow", operands, span) if known is None else known
 
 
 def negate(ctx: Context, operand: Operand, span: Span) -> object:

@@ -235,8 +235,10 @@ def _axes_of(ctx: Context, val: Val, axis: object, operand: Operand, span: Span)
 
 
 def _mean(
-    ctx: Context, operand: Operand, places: tuple[int, ...], keepdims: bool, span: Span
-) -> Val:
+    ctx: Context, operand: Operand, places: tuple[int, ...], keepdims: bool, span: Span,
+    less: int = 0,
+) -> Val:  # fmt: skip
+    """The sum over how many there are, `less` fewer."""
     val = ctx.val(operand)
     dtype = f64 if val.dtype is f64 else f32
     val = ctx.cast(val, dtype, operand.span)
@@ -247,8 +249,27 @@ def _mean(
             factor = axis_length(ctx, name)
             pair = [Operand(length, span), Operand(factor, span)]
             length = factor if length == 1 else elementwise.apply(ctx, "mul", pair, span)
+    if less:
+        length = elementwise.apply(ctx, "sub", [Operand(length, span), Operand(less, span)], span)
     result = elementwise.apply(ctx, "div", [Operand(total, span), Operand(length, span)], span)
     assert isinstance(result, Val)
+    return result
+
+
+def spread(
+    ctx: Context, fn: str, operand: Operand, axis: object, keepdims: bool, less: int, span: Span
+) -> Val:
+    """`x.var(axis=1)` and `x.std(axis=1)`: of what is left without the mean."""
+    val = ctx.val(operand)
+    places = _axes_of(ctx, val, axis, operand, span)
+    mean = _mean(ctx, operand, places, True, span)
+    rest = elementwise.apply(ctx, "sub", [operand, Operand(mean, span)], span)
+    square = elementwise.apply(ctx, "mul", [Operand(rest, span)] * 2, span)
+    result = _mean(ctx, Operand(square, span), places, keepdims, span, less)
+    if fn == "std":
+        root = elementwise.apply(ctx, "sqrt", [Operand(result, span)], span)
+        assert isinstance(root, Val)
+        return root
     return result
 
 

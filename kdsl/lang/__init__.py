@@ -44,8 +44,10 @@ from kdsl.lang.names import (
     prod,
     require,
     scratch,
+    std,
     sum,
     tiles,
+    var,
     zeros,
 )  # fmt: skip
 
@@ -53,6 +55,7 @@ __all__ = [
     "LOG2E", "InOut", "Out", "Static", "all", "any", "arange", "argmax", "argmin", "atomic_add",
     "bf16", "boolean", "cumsum", "dims", "dot", "dtypes", "f8e4m3", "f8e5m2", "f16", "f32", "f64",
     "full", "i8", "i16", "i32", "i64", "inf", "inline", "max", "mean", "min", "nan", "ones",
-    "parallel", "prod", "require", "scratch", "sum", "tiles", "u8", "u16", "u32", "u64", "zeros",
+    "parallel", "prod", "require", "scratch", "std", "sum", "tiles", "u8", "u16", "u32", "u64",
+    "var", "zeros",
 ]  # fmt: skip
 __all__ += functions.__all__

@@ -9,11 +9,12 @@ from typing import Any
 from kdsl.lang.declare import operation, public
 from kdsl.lang.operation import np
 from kdsl.lang.operators import OPERATORS
-from kdsl.lang.promote import arithmetic, choice, maths, rounding
+from kdsl.lang.promote import arithmetic, choice, maths, rounding, test
 
 __all__ = [
-    "abs", "ceil", "cos", "erf", "exp", "exp2", "floor", "fma", "fmax", "fmin", "log", "log2",
-    "maximum", "minimum", "round", "rsqrt", "sigmoid", "sin", "sqrt", "tanh", "where",
+    "abs", "atan", "atan2", "ceil", "clip", "cos", "erf", "exp", "exp2", "expm1", "floor", "fma",
+    "fmax", "fmin", "isfinite", "isinf", "isnan", "log", "log1p", "log2", "maximum", "minimum",
+    "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "tanh", "trunc", "where",
 ]  # fmt: skip
 
 # ---- choice and order
@@ -49,12 +50,42 @@ def fmin(a: Any, b: Any) -> Any:
     return np.fmin(a, b)
 
 
+@operation(arithmetic)
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """x, or the bound that it is beyond; NaN if one of the three is NaN."""
+    return np.minimum(np.maximum(x, low), high)
+
+
+@operation(test)
+def isnan(x: Any) -> Any:
+    """Whether x is NaN."""
+    return np.isnan(x)
+
+
+@operation(test)
+def isinf(x: Any) -> Any:
+    """Whether x is infinite."""
+    return np.isinf(x)
+
+
+@operation(test)
+def isfinite(x: Any) -> Any:
+    """Whether x is neither infinite nor NaN."""
+    return np.isfinite(x)
+
+
 # ---- signs and whole numbers
 
 
 @public(OPERATORS["abs"])
 def abs(x: Any) -> Any:
     """The absolute value."""
+
+
+@operation(arithmetic)
+def sign(x: Any) -> Any:
+    """-1, 0 or 1 as x is below, equal to or above 0; NaN of NaN."""
+    return np.sign(x)
 
 
 @operation(rounding)
@@ -67,6 +98,12 @@ def floor(x: Any) -> Any:
 def ceil(x: Any) -> Any:
     """The smallest integer not below x, in x's dtype."""
     return np.ceil(x) if _is_float(x) else x
+
+
+@operation(rounding)
+def trunc(x: Any) -> Any:
+    """x without its fraction, in x's dtype."""
+    return np.trunc(x) if _is_float(x) else x
 
 
 @operation(rounding)
@@ -88,10 +125,9 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return a.astype(np.longdouble) * b + c
 
 
-@operation(maths, cost="function", positive=True)
+@public(OPERATORS["sqrt"])
 def sqrt(x: Any) -> Any:
     """The square root; NaN of a negative number."""
-    return np.sqrt(x)
 
 
 @operation(maths, cost="function", exact=False, positive=True)
@@ -116,9 +152,21 @@ def exp2(x: Any) -> Any:
 
 
 @operation(maths, cost="function", exact=False)
+def expm1(x: Any) -> Any:
+    """e**x - 1, without losing digits near 0."""
+    return np.expm1(x)
+
+
+@operation(maths, cost="function", exact=False)
 def log(x: Any) -> Any:
     """The natural logarithm; -inf of 0, NaN of a negative number."""
     return np.log(x)
+
+
+@operation(maths, cost="function", exact=False)
+def log1p(x: Any) -> Any:
+    """log(1 + x), without losing digits near 0."""
+    return np.log1p(x)
 
 
 @operation(maths, cost="function", exact=False)
@@ -136,7 +184,8 @@ def tanh(x: Any) -> Any:
 @operation(maths, cost="function", exact=False)
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x))."""
-    return 1 / (1 + np.exp(-x))
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
 
 
 @operation(maths, cost="function", exact=False)
@@ -155,3 +204,15 @@ def sin(x: Any) -> Any:
 def cos(x: Any) -> Any:
     """The cosine of an angle in radians."""
     return np.cos(x)
+
+
+@operation(maths, cost="function", exact=False)
+def atan(x: Any) -> Any:
+    """The angle in radians that has this tangent, from -pi/2 to pi/2."""
+    return np.arctan(x)
+
+
+@operation(maths, cost="function", exact=False)
+def atan2(y: Any, x: Any) -> Any:
+    """The angle in radians of the point (x, y), from -pi to pi."""
+    return np.arctan2(y, x)

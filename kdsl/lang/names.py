@@ -57,6 +57,21 @@ def mean(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
     return _reduction("mean", x, axis, keepdims)
 
 
+def var(x: object, axis: int | None = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+    """The variance along an axis, or of all elements: the mean square distance from the mean; the
+    sum of squares is divided by `ddof` less than the number of elements."""
+    from kdsl.lang.value import reduction
+
+    return reduction("var", x, axis, keepdims, ddof)
+
+
+def std(x: object, axis: int | None = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+    """The standard deviation along an axis, or of all elements: the root of the variance."""
+    from kdsl.lang.value import reduction
+
+    return reduction("std", x, axis, keepdims, ddof)
+
+
 def any(x: object, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Whether one of the bools is true."""
     return _reduction("any", x, axis, keepdims)
@@ -170,7 +185,7 @@ def inline(fn: F) -> F:
 
 #: Functions of this module that reduce, by object.
 REDUCTIONS: dict[object, str] = {
-    f: f.__name__ for f in (sum, prod, max, min, mean, any, all, argmax, argmin)
+    f: f.__name__ for f in (sum, prod, max, min, mean, var, std, any, all, argmax, argmin)
 }
 
 #: Functions of this module that scan, by object.

@@ -1,4 +1,5 @@
-"""The operations that Python has an operator for. What Python does with numbers, NumPy does too."""
+"""The operations that Python has an operator for, and those that operators are made of. What Python
+does with numbers, NumPy does too."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdsl.lang import promote
-from kdsl.lang.operation import Cost, OpInfo, Rule
+from kdsl.lang.operation import Cost, OpInfo, Rule, np
 
 
 def _operator(
@@ -27,6 +28,10 @@ def _operator(
     return OpInfo(
         name, rule, meaning, parameters, symbol, cost, exact, commutative, positive
     )  # fmt: skip
+
+
+def _sqrt(x: Any) -> Any:
+    return np.sqrt(x)
 
 
 _ROWS = (
@@ -51,6 +56,7 @@ _ROWS = (
     _operator("shl", "<<", promote.shift, operator.lshift),
     _operator("shr", ">>", promote.shift, operator.rshift),
     _operator("abs", "", promote.arithmetic, operator.abs),
+    OpInfo("sqrt", promote.maths, _sqrt, ("x",), cost="function", positive=True),
 )
 
 #: Operators by name.

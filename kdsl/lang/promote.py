@@ -85,7 +85,7 @@ def maths(*operands: Operand) -> Promoted:
 
 
 def rounding(operand: Operand) -> Promoted:
-    """floor, ceil, round: numbers keep their dtype, short floats give f32."""
+    """floor, round and their like: numbers keep their dtype, short floats give f32."""
     return arithmetic(operand)
 
 
@@ -94,6 +94,11 @@ def comparison(a: Operand, b: Operand) -> Promoted:
     if a.dtype is boolean and b.dtype is boolean:
         return Promoted(boolean, boolean)
     return Promoted(arithmetic(a, b).compute, boolean)
+
+
+def test(operand: Operand) -> Promoted:
+    """isnan and its like look at numbers as they compute and give bool."""
+    return Promoted(arithmetic(operand).compute, boolean)
 
 
 def bits(a: Operand, b: Operand) -> Promoted:

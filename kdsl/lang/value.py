@@ -14,6 +14,7 @@ from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype
 from kdsl.lang.context import chosen_dtype
 from kdsl.lang.operation import OpInfo
 from kdsl.lang.operators import OPERATORS
+from kdsl.lang.power import known_power
 from kdsl.lang.promote import Operand, PromotionError
 from kdsl.lang.reductions import REDUCTIONS, SCANS
 
@@ -162,6 +163,12 @@ class Value:
     def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
         return reduction("mean", self, axis, keepdims)
 
+    def var(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+        return reduction("var", self, axis, keepdims, ddof)
+
+    def std(self, axis: Any = None, *, ddof: int = 0, keepdims: bool = False) -> Any:
+        return reduction("std", self, axis, keepdims, ddof)
+
     def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
         return reduction("any", self, axis, keepdims)
 
@@ -230,8 +237,6 @@ def elementwise(op: OpInfo, *args: object) -> Any:
         TypeError: operands that are no values.
     """
     operands = [plain(a) for a in args]
-    if op.name == "pow" and isinstance(operands[1], int) and 1 <= operands[1] <= 4:
-        return _repeated(operands[0], operands[1])
     numbers = [o for o in operands if not isinstance(o, Value)]
     if len(numbers) == len(operands):
         return op.number(*numbers)
@@ -241,19 +246,26 @@ def elementwise(op: OpInfo, *args: object) -> Any:
             return values[0] if condition else values[1]
         if condition.dtype is not boolean:
             raise TypeError(f"the condition of `{op.name}` must be bool, got {condition.dtype}")
-    kinds = [_kind(o) for o in values]
-    if op.name == "pow" and promote.arithmetic(*kinds).result.is_int:
-        raise PromotionError("an integer power needs an exponent from 1 to 4")
-    dtypes = op.rule(*kinds)
+    if op.name == "pow":
+        known = _known_power(*values)
+        if known is not None:
+            return known
+    dtypes = op.rule(*map(_kind, values))
     arrays = [c.array for c in chosen if isinstance(c, Value)]
     arrays += [_in_dtype(o, dtypes.compute) for o in values]
     return Value(op.numpy(*arrays), dtypes.result, dtypes.weak)
 
 
-def _repeated(base: Any, exponent: int) -> Any:
-    result = base * 1 if exponent == 1 else base
-    for _ in range(exponent - 1):
-        result = result * base
+def _known_power(base: Any, exponent: Any) -> Any:
+    def apply(fn: str, *operands: object) -> object:
+        return elementwise(OPERATORS[fn], *operands)
+
+    of_int = not _kind(base).dtype.is_float
+    result = None
+    if not isinstance(exponent, Value):
+        result = known_power(apply, base, exponent, of_int)
+    elif of_int and not exponent.dtype.is_float:
+        raise PromotionError("an integer power needs an exponent known at compile time")
     return result
 
 
@@ -268,7 +280,7 @@ def _in_dtype(x: Value | bool | int | float, dtype: DType) -> Array:
     return as_array(x, dtype)
 
 
-def reduction(fn: str, x: object, axis: Any, keepdims: bool) -> Value:
+def reduction(fn: str, x: object, axis: Any, keepdims: bool, ddof: int = 0) -> Value:
     """A reduction along one axis, several, or all.
 
     Raises:
@@ -280,6 +292,8 @@ def reduction(fn: str, x: object, axis: Any, keepdims: bool) -> Value:
     axes = _axes(value.ndim, axis)
     if fn == "mean":
         return _mean(value, axes, keepdims)
+    if fn in ("var", "std"):
+        return _spread(fn, value, axes, keepdims, ddof)
     if fn in ("any", "all") and value.dtype is not boolean:
         raise TypeError(f"`{fn}` is of bools, got {value.dtype}")
     if fn in ("max", "min", "argmax", "argmin") and value.dtype is boolean:
@@ -318,11 +332,20 @@ def _axes(rank: int, axis: Any) -> tuple[int, ...]:
     return tuple(a % rank for a in axes)
 
 
-def _mean(value: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+def _mean(value: Value, axes: tuple[int, ...], keepdims: bool, less: int = 0) -> Value:
+    """The sum over how many there are, `less` fewer."""
     floats = value.astype(f64 if value.dtype is f64 and not value.weak else f32)
-    count = int(np.prod([value.shape[a] for a in axes], dtype=np.int64))
+    count = int(np.prod([value.shape[a] for a in axes], dtype=np.int64)) - less
     total = reduction("sum", floats, axes, keepdims)
     result: Value = total / Value(as_array(count, i64), i64, weak=True)
+    return result
+
+
+def _spread(fn: str, value: Value, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Value:
+    """The mean square of what is left without the mean, or its root."""
+    rest = elementwise(OPERATORS["sub"], value, _mean(value, axes, keepdims=True))
+    total = _mean(elementwise(OPERATORS["mul"], rest, rest), axes, keepdims, ddof)
+    result: Value = elementwise(OPERATORS["sqrt"], total) if fn == "std" else total
     return result
 
 

@@ -415,3 +415,22 @@ def host_scalars(x: f32[N], a: f32, b: f32, o: Out[f32[N]]):
 
 def test_host_scalars_are_made_again_where_phases_use_them():
     agree(host_scalars, normal(4), 0.5, 2.0)
+
+
+def spreads(x: T[M, N], v: Out[f32[M]], s: Out[f32[M]], u: Out[f32[N]], w: Out[f32[()]]):
+    for i in kdsl.parallel(M):
+        v[i], s[i] = x[i].var(), kdsl.std(x[i], ddof=1)
+    for n in kdsl.parallel(kdsl.tiles(N)):
+        u[n] = x[:, n].std(axis=0)
+    for _ in kdsl.parallel(1):
+        w[()] = kdsl.var(x[:], keepdims=False, ddof=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_var_and_std_are_those_of_numpy(dtype):
+    x = normal(5, 19, dtype=dtype)
+    got = agree(spreads, x, tiles={"n": 7}, rtol=1e-5)
+    wide = x.astype(np.float64)
+    want = (wide.var(axis=1), wide.std(axis=1, ddof=1), wide.std(axis=0), wide.var(ddof=1))
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-5)

@@ -25,7 +25,7 @@ def test_every_function_of_the_language_is_an_operation_and_public():
     assert {f.__name__ for f in FUNCTIONS} == set(functions.__all__) <= set(OPS)
     assert set(kdsl.lang.__all__) >= set(functions.__all__)
     assert all(OPS[f.__name__] is info and f.__doc__ for f, info in FUNCTIONS.items())
-    assert set(names.REDUCTIONS.values()) == {*REDUCTIONS, "mean"}
+    assert set(names.REDUCTIONS.values()) == {*REDUCTIONS, "mean", "var", "std"}
     assert set(names.SCANS.values()) == set(SCANS)
 
 

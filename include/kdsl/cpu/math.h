@@ -15,6 +15,15 @@ template <class T>
 constexpr bool is_vector(long) {
   return false;
 }
+/// An element of a vector, a scalar itself: for its type.
+template <class T>
+static inline auto one_of(T x) {
+  if constexpr (is_vector<T>(0)) {
+    return typename Bare<decltype(x[0])>::type{};
+  } else {
+    return x;
+  }
+}
 template <class T>
 static inline KDSL_INLINE T floordiv(T a, T b) {
   if constexpr (is_vector<T>(0)) {
@@ -25,7 +34,7 @@ static inline KDSL_INLINE T floordiv(T a, T b) {
     return a;
   } else {
     if (b == 0) return 0;
-    if (b == (T)-1) return (T)(0 - (u64)a);  // the smallest number wraps
+    if ((T)-1 < 0 && b == (T)-1) return (T)(0 - (u64)a);  // the smallest number wraps
     return (T)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
   }
 }
@@ -39,6 +48,27 @@ static inline KDSL_INLINE T mod(T a, T b) {
 }
 static inline i64 floordiv(i64 a, int b) { return floordiv<i64>(a, b); }
 static inline i64 mod(i64 a, int b) { return mod<i64>(a, b); }
+
+// ---- shifts: by more than there are bits, all of them are gone
+
+template <class T>
+static inline KDSL_INLINE T shl(T x, T by) {
+  constexpr int bits = 8 * sizeof(one_of(x));
+  if constexpr (is_vector<T>(0)) {
+    return (by >= 0) & (by < bits) ? x << by : T{};
+  } else {
+    return by >= 0 && by < bits ? (T)((u64)x << by) : (T)0;
+  }
+}
+template <class T>
+static inline KDSL_INLINE T shr(T x, T by) {
+  constexpr int bits = 8 * sizeof(one_of(x));
+  if constexpr (is_vector<T>(0)) {
+    return (by >= 0) & (by < bits) ? x >> by : x < 0 ? T{} - 1 : T{};
+  } else {
+    return (T)(by >= 0 && by < bits ? x >> by : x < 0 ? -1 : 0);
+  }
+}
 
 // ---- a NaN on either side of maximum or minimum survives
 
@@ -67,9 +97,65 @@ template <class T>
 static inline KDSL_INLINE T abs(T x) {
   return x < 0 ? -x : x;
 }
-template <>
-inline KDSL_INLINE Vec<float> abs(Vec<float> x) {
+static inline KDSL_INLINE Vec<float> abs(Vec<float> x) {
   return (Vec<float>)((Vec<i32>)x & 0x7fffffff);
+}
+static inline KDSL_INLINE Vec<double> abs(Vec<double> x) {
+  return (Vec<double>)((Vec<i64>)x & ~((i64)1 << 63));
+}
+static inline KDSL_INLINE float abs(float x) { return __builtin_fabsf(x); }
+static inline KDSL_INLINE double abs(double x) { return __builtin_fabs(x); }
+template <class T>
+static inline KDSL_INLINE T clip(T x, T low, T high) {
+  return minimum(maximum(x, low), high);
+}
+template <class T>
+static inline KDSL_INLINE T sign(T x) {
+  const T one = T{} + 1, zero{};
+  return x > 0 ? one : x < 0 ? (T)(zero - one) : x != x ? x : zero;
+}
+/// A truth value of each lane, or of a scalar.
+template <class T>
+static inline KDSL_INLINE auto truth(T x) {
+  if constexpr (is_vector<T>(0)) {
+    return mask(x);
+  } else {
+    return x;
+  }
+}
+template <class T>
+static inline KDSL_INLINE auto isnan(T x) {
+  return truth(x != x);
+}
+template <class T>
+static inline KDSL_INLINE auto isfinite(T x) {
+  return truth(x - x == 0);  // infinity less itself is a NaN
+}
+template <class T>
+static inline KDSL_INLINE auto isinf(T x) {
+  return truth((x == x) & (x - x != 0));
+}
+/// An integer is its own floor.
+template <class T>
+static inline KDSL_INLINE T itself(T x) {
+  static_assert((decltype(one_of(x)))0.5 == 0, "floats have a floor of their own");
+  return x;
+}
+template <class T>
+static inline KDSL_INLINE T floor(T x) {
+  return itself(x);
+}
+template <class T>
+static inline KDSL_INLINE T ceil(T x) {
+  return itself(x);
+}
+template <class T>
+static inline KDSL_INLINE T trunc(T x) {
+  return itself(x);
+}
+template <class T>
+static inline KDSL_INLINE T round(T x) {
+  return itself(x);
 }
 static inline KDSL_INLINE Vec<float> sqrt(Vec<float> x) {
 #if defined(KDSL_AVX512)
@@ -96,14 +182,9 @@ static inline KDSL_INLINE Vec<float> floor(Vec<float> x) {
   return even > x ? even - 1.0f : even;
 }
 static inline KDSL_INLINE Vec<float> ceil(Vec<float> x) { return -floor(-x); }
-
-static inline KDSL_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
-static inline KDSL_INLINE Vec<double> sqrt(Vec<double> x) {
-  KDSL_UNROLL for (int i = 0; i < W; i++) x[i] = __builtin_sqrt(x[i]);
-  return x;
+static inline KDSL_INLINE Vec<float> trunc(Vec<float> x) {
+  return (Vec<float>)((Vec<i32>)floor(abs(x)) | ((Vec<i32>)x & (i32)0x80000000));
 }
-static inline KDSL_INLINE Vec<double> rsqrt(Vec<double> x) { return 1.0 / sqrt(x); }
-static inline KDSL_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }
 
 /// The nearest integer of |x| < 2^22, as a float and as an integer.
 struct Rounded {
@@ -175,7 +256,10 @@ static inline KDSL_INLINE Vec<float> log2(Vec<float> x) {
   const Vec<float> z = (s.m - 1.0f) / (s.m + 1.0f);
   return log_edges(x, s.e + z * log_series(z * z) * 1.44269504f);
 }
-static inline KDSL_INLINE Vec<float> sigmoid(Vec<float> x) { return 1.0f / (1.0f + exp(-x)); }
+static inline KDSL_INLINE Vec<float> sigmoid(Vec<float> x) {
+  const Vec<float> e = exp(-abs(x));
+  return (x < 0.0f ? e : splat(1.0f)) / (1.0f + e);
+}
 /// Near 0 an odd polynomial (relative error 4e-9), elsewhere by exp.
 static inline KDSL_INLINE Vec<float> tanh(Vec<float> x) {
   const Vec<float> u = x * x, a = abs(x);
@@ -185,7 +269,7 @@ static inline KDSL_INLINE Vec<float> tanh(Vec<float> x) {
   p = fma(p, u, splat(-3.33332605e-1f));
   const Vec<float> near = x + x * (p * u), e = exp(-2.0f * a);
   const Vec<float> far = (1.0f - e) / (1.0f + e);
-  return a < 0.625f ? near : (Vec<float>)((Vec<i32>)far | ((Vec<i32>)x & (i32)0x80000000));
+  return (Vec<float>)((Vec<i32>)(a < 0.625f ? near : far) | ((Vec<i32>)x & (i32)0x80000000));
 }
 /// Near 0 an odd polynomial (relative error 3e-10), elsewhere 1 - exp of one (6e-11); 1 from 4 on.
 static inline KDSL_INLINE Vec<float> erf(Vec<float> x) {
@@ -276,6 +360,7 @@ KDSL_SCALAR(sqrt)
 KDSL_SCALAR(round)
 KDSL_SCALAR(floor)
 KDSL_SCALAR(ceil)
+KDSL_SCALAR(trunc)
 KDSL_SCALAR(rsqrt)
 KDSL_SCALAR(exp)
 KDSL_SCALAR(exp2)

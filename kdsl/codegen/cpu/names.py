@@ -22,12 +22,16 @@ _OWN = frozenset("args a begin end task arena bytes real flush alone W".split())
 def header_names(folder: Path) -> frozenset[str]:
     """Identifiers that the CPU headers define: what generated code must not hide."""
     text = "\n".join(p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.h")))
+    # What has a namespace of its own is out of the way.
+    text = re.sub(
+        r"^namespace (?!kdsl )(\w+) {.*?^}  // namespace \1$", "", text, flags=re.M | re.S
+    )
     patterns = (
         r"^(?:static inline|inline|constexpr)\b[^=;{(]*?\b(\w+)\(",
         r"^constexpr [\w ]+ (\w+) =",
         r"^(?:struct|using) (\w+)",
         r"^typedef [^;]*?(\w+);",
-        r"^KDSL_SCALAR\((\w+)\)",
+        r"^KDSL_(?:SCALAR|REAL2?(?:_FLOAT)?)\((\w+)\)",
     )
     return frozenset(n for p in patterns for n in re.findall(p, text, re.MULTILINE))
 

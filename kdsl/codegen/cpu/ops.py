@@ -18,19 +18,25 @@ STORED = COMPUTE | {name: name for name in SMALL}
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-    "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+    "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
 _COMPARE = frozenset("eq ne lt le gt ge".split())
-#: Functions of include/kdsl/cpu/math.h: of scalars and of vectors.
+#: Functions of the headers in include/kdsl/cpu: of scalars and of vectors, of each dtype that the
+#: operation takes.
 _CALLS = frozenset(
-    """abs ceil cos erf exp exp2 floor floordiv fma fmax fmin log log2 maximum minimum mod round
-    rsqrt sigmoid sin sqrt tanh where""".split()
+    """abs atan atan2 ceil clip cos erf exp exp2 expm1 floor floordiv fma fmax fmin isfinite isinf
+    isnan log log1p log2 maximum minimum mod pow round rsqrt shl shr sigmoid sign sin sqrt tanh
+    trunc where""".split()
 )
 #: Operations that are an expression of their operands, which have parentheses where they need some.
 EXPRESSIONS = {"neg": "(-{0})"}
-#: Functions that there are of some dtypes only: of integers, of floats up to 32 bits.
-_INTEGERS = frozenset(("floordiv", "mod"))
-_F32 = frozenset("ceil cos erf exp exp2 floor log log2 round sigmoid sin tanh".split())
+#: Where a function of floats is, if not in math.h: of any floats, and of doubles.
+_HEADERS = {"pow": "power", "floordiv": "division", "mod": "division"} | dict.fromkeys(
+    "atan atan2 expm1 log1p".split(), "math64"
+)
+_DOUBLES = frozenset(
+    "ceil cos erf exp exp2 floor fma log log2 round rsqrt sigmoid sin sqrt tanh trunc".split()
+)
 REDUCERS = {
     "sum": "Sum", "prod": "Product", "max": "Max", "min": "Min", "any": "Any", "all": "Every",
 }  # fmt: skip
@@ -64,12 +70,16 @@ def literal(text: str, dtype: DType) -> str:
     return f"{sign}{digits}{suffix}" if not sign else f"({sign}{digits}{suffix})"
 
 
-def has(fn: str, dtype: DType) -> bool:
-    """Whether there is C++ for an operation on operands of a dtype."""
-    known = fn in _INFIX or fn in _CALLS or fn in EXPRESSIONS or fn == "not"
-    if fn in _INTEGERS:
-        return not dtype.is_float
-    return known and (fn not in _F32 or (dtype.is_float and dtype.bits <= 32))
+def has(fn: str) -> bool:
+    """Whether there is C++ for an operation."""
+    return fn in _INFIX or fn in _CALLS or fn in EXPRESSIONS or fn == "not"
+
+
+def header(fn: str, dtype: DType) -> str:
+    """The header of include/kdsl/cpu that has an operation on operands of a dtype."""
+    if not dtype.is_float:
+        return "math"
+    return _HEADERS.get(fn, "math64" if dtype.bits == 64 and fn in _DOUBLES else "math")
 
 
 def spell(fn: str, args: list[str], dtype: DType, *, vector: bool, span: Span = NOWHERE) -> str:
@@ -78,11 +88,13 @@ def spell(fn: str, args: list[str], dtype: DType, *, vector: bool, span: Span = 
     Raises:
         KernelTypeError: the CPU has none; `span` is the author's line.
     """
-    if not has(fn, dtype):
+    if not has(fn):
         raise KernelTypeError(
-            f"`{OPS[fn].symbol or fn}` of {dtype} is not available on the CPU", span,
-            help="convert with .astype; docs/language.md says which dtypes it has code for",
+            f"`{OPS[fn].symbol or fn}` is not available on the CPU", span,
+            help="docs/language.md says what it has code for",
         )  # fmt: skip
+    if vector and dtype is boolean and fn in ("lt", "le", "gt", "ge"):
+        args = args[::-1]  # true is -1 in a mask
     if fn in _COMPARE:
         text = f"({args[0]} {_INFIX[fn]} {args[1]})"
         exact = dtype.bits == 32 or dtype.name in (*SMALL, "bool")
@@ -97,8 +109,10 @@ def spell(fn: str, args: list[str], dtype: DType, *, vector: bool, span: Span = 
     if fn == "not":
         flip = "!" if dtype is boolean and not vector else "~"
         return f"({flip}{args[0]})"
-    if fn in ("maximum", "minimum") and dtype.is_int and not vector:
+    if fn in ("maximum", "minimum", "clip") and dtype.is_int and not vector:
         # A literal or a sum of narrow integers is an int in C++, which would not deduce T alike.
+        return f"{fn}<{compute_type(dtype)}>({', '.join(map(bare, args))})"
+    if fn in ("floordiv", "mod") and dtype.is_int and dtype.bits < 32 and not vector:
         return f"{fn}<{compute_type(dtype)}>({', '.join(map(bare, args))})"
     return f"{fn}({', '.join(_exact(bare(a), dtype) for a in args)})"
 
@@ -121,7 +135,7 @@ def convert(text: str, source: DType, target: DType, *, vector: bool) -> str:
         return f"round_to<{target.name}>({text})" if source is not target else text
     wide, text = COMPUTE[target.name], bare(text) if vector else text
     if source.name == "bool":
-        text = f"convert<{wide}>({text} & 1)" if vector else f"({wide})({text})"
+        text = f"convert<{wide}>({paren(text)} & 1)" if vector else f"({wide})({text})"
     elif source.is_float and target.is_int:
         text = f"saturate<{wide}>({text})"
     elif COMPUTE[source.name] != wide:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from kdsl import paths
 from kdsl.codegen.context import VERSION, c_name
 from kdsl.codegen.cpu.names import Names, header_names
-from kdsl.codegen.cpu.ops import COMPUTE, SMALL, STORED
+from kdsl.codegen.cpu.ops import COMPUTE, SMALL, STORED, header
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.codegen.cpu.steps import print_steps
 from kdsl.codegen.cpu.text import mentions, wrapped
 from kdsl.codegen.render import render
 from kdsl.dtypes import TensorType
-from kdsl.ir.nodes import Dot, Each, Let, Param, Parallel, ScratchBuffer
-from kdsl.ir.walk import walk
+from kdsl.ir.nodes import Dot, Each, Ew, Let, Param, Parallel, ScratchBuffer
+from kdsl.ir.walk import statements, value_types, walk
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Buffer, PhasePlan, Plan
 
@@ -55,8 +55,21 @@ def kernel_source(name: str, origin: str, plans: Sequence[tuple[str, Plan]]) -> 
     kernels = tuple(_kernel(exported, plan) for exported, plan in plans)
     text = "\n".join(line for k in kernels for p in k.phases for line in (*p.head, *p.body))
     headers = ("atomic",) if mentions(text, "alone") else ()
-    headers = (*headers, "dot", "loops", "math")
+    headers = tuple(sorted((*headers, "dot", "loops", *_maths(plan for _, plan in plans))))
     return render("cpu/kernels.cc.j2", m=CpuModule(VERSION, name, origin, headers, kernels))
+
+
+def _maths(plans: Iterable[Plan]) -> tuple[str, ...]:
+    """Headers of the operations in these plans, those left out that another one includes."""
+    found = {"math"}
+    for plan in plans:
+        types = value_types(plan.func)
+        for s in statements(plan.func):
+            if isinstance(s, Let) and isinstance(s.op, Ew):
+                found.add(header(s.op.fn, types[s.op.args[-1]].dtype))
+    if "power" in found:
+        found -= {"math64"}
+    return tuple(found - {"math"}) or ("math",)
 
 
 @cache
