@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kdsl.kernel import Kernel as Kernel
     from kdsl.kernel import kernel as kernel
     from kdsl.lang import *  # noqa: F403
+    from kdsl.lang.races import Race as Race
     from kdsl.runtime import Function as Function
     from kdsl.runtime import Module as Module
     from kdsl.runtime import load_module as load_module
@@ -62,6 +63,7 @@ _HOMES = {
     "kdsl.dims": "dims",
     "kdsl.dtypes": ("bf16 boolean dtypes f16 f32 f64 f8e4m3 f8e5m2 i16 i32 i64 i8 u16 u32 u64 u8"),
     "kdsl.errors": "BuildError InternalError KernelError KernelSyntaxError KernelTypeError",
+    "kdsl.lang.races": "Race",
     "kdsl.export": "export",
     "kdsl.kernel": "Kernel kernel",
     "kdsl.runtime": "Function Module load_module",
@@ -72,7 +74,9 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names.spli
 
 def __getattr__(name: str) -> object:
     if name == "__all__":
-        return sorted({*_HOME, *import_module("kdsl.lang").__all__})
+        # `from kdsl import *` must leave Python's `sum`, `max` and the like as they are.
+        builtins = dir(import_module("builtins"))
+        return sorted({*_HOME, *import_module("kdsl.lang").__all__}.difference(builtins))
     home = _HOME.get(name)
     if home is None:
         if name.startswith("_") or name not in import_module("kdsl.lang").__all__:
@@ -84,7 +88,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})  # type: ignore[misc]
+    return sorted({*globals(), *_HOME, *import_module("kdsl.lang").__all__})
 
 
 class _Package(ModuleType):

@@ -18,6 +18,7 @@ from kdsl.cache import Cache
 from kdsl.dtypes import DTYPES, DType
 from kdsl.kernel import Kernel
 from kdsl.runtime import elf
+from kdsl.version import VERSION
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         description="A kernel language inside Python: look at kernels, modules and this machine.",
         epilog="`kdsl COMMAND --help` has examples of each command.",
     )
+    parser.add_argument("--version", action="version", version=f"kdsl {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(
@@ -181,6 +183,8 @@ def _config(arguments: argparse.Namespace) -> int:
     lines = [
         f"{row['name']} = {row['value']} ({row['source']})\n    {row['meaning']}" for row in rows
     ]
+    lines += [f"WRONG {problem}" for problem in config.problems()]
+    lines += [f"UNKNOWN {name}: nothing reads it" for name in config.unknown()]
     return _print(arguments, rows, "\n".join(lines))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from kdsl import paths
@@ -24,7 +25,7 @@ VARIABLES: tuple[tuple[str, str, str], ...] = (
     (
         "KDSL_NUM_THREADS",
         "OpenMP's number if the process has OpenMP, else all CPUs",
-        "threads of a call; read once by each compiled module",
+        "threads of a call; read once by each compiled module, which ignores what is no number",
     ),
     (
         "KDSL_RUNTIME",
@@ -49,6 +50,39 @@ VARIABLES: tuple[tuple[str, str, str], ...] = (
     ),
     ("CXX", "the first of g++, c++, clang++ on PATH", "the C++ compiler, with flags if need be"),
 )
+
+#: What values are fit, of the variables that do not name a file or a program.
+_FIT: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "KDSL_KEEP": ("0 or 1", ("0", "1").__contains__),
+    "KDSL_CHECK": ("0 or 1", ("0", "1").__contains__),
+    "KDSL_RUNTIME": ("bundled or tvm_ffi", ("bundled", "tvm_ffi").__contains__),
+    "KDSL_NUM_THREADS": (
+        "a number of threads from 1 to 4096",
+        lambda value: value.isascii() and value.isdecimal() and 1 <= int(value) <= 4096,
+    ),
+}
+
+
+def problems() -> list[str]:
+    """What is wrong with variables that are set: a text each, with what is expected."""
+    found = []
+    for name, (expected, fits) in _FIT.items():
+        value = os.environ.get(name, "")
+        if value and not fits(value):
+            found.append(f"{name}: expected {expected}, got {value!r}")
+    return found
+
+
+def unknown() -> list[str]:
+    """Variables that begin with KDSL_ and that nothing reads: names that may be typed wrongly."""
+    known = {name for name, *_ in VARIABLES}
+    return sorted(name for name in os.environ if name.startswith("KDSL_") and name not in known)
+
+
+def check() -> None:
+    """Raises ValueError for a variable whose value is not fit."""
+    for problem in problems():
+        raise ValueError(problem)
 
 
 def cache_dir() -> Path:

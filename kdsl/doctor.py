@@ -60,6 +60,7 @@ def examine() -> list[Finding]:
         *_compiler(),
         *_cuda(),
         _cache(),
+        *_variables(),
     ]
     if not any(f.state == "missing" for f in findings):
         findings.append(_test_compile())
@@ -177,6 +178,14 @@ def _cache() -> Finding:
     free = shutil.disk_usage(wanted).free / 1e9
     text = f"{wanted}: {modules} modules, {size / 1e6:.1f} MB, {free:.1f} GB free"
     return Finding("cache", "ok", text)
+
+
+def _variables() -> Iterator[Finding]:
+    """Environment variables that are wrong, or that begin as kdsl's and are none."""
+    for problem in config.problems():
+        yield Finding("environment", "missing", problem, "unset it, or set it as expected")
+    for name in config.unknown():
+        yield Finding("environment", "absent", f"{name} is set, and nothing reads it")
 
 
 def _test_compile() -> Finding:

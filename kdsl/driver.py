@@ -90,13 +90,21 @@ class Compiler:
             self._fixed: dict[Specialisation, tuple[str, ...]] = {}
             self._functions: dict[Specialisation, Function] = {}
 
-    def tune(self, target: str, tiles: Mapping[str, int], **knobs: object) -> None:
-        """Set tile sizes by loop variable, and what else a target has. Raises ValueError."""
+    def untune(self) -> None:
+        """Go back to what the compiler chooses, on every target."""
+        self.tiles.clear()
+        self.cuda_tiles.clear()
+        self.cuda_knobs.clear()
+        self.forget()
+
+    def tune(self, target: str, tiles: Mapping[str, int | None], **knobs: object) -> None:
+        """Set tile sizes by loop variable, and what else a target has; None goes back to what the
+        compiler chooses. Raises ValueError."""
         from kdsl.frontend.reference import tile_variables
 
         check_target(target)
         for name, size in tiles.items():
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            if not (size is None or (type(size) is int and size > 0)):
                 raise ValueError(
                     f"{self.source.name}: tile size of `{name}` must be an integer above 0, "
                     f"got {size!r}"
@@ -116,13 +124,17 @@ class Compiler:
                     f"{self.source.name}: {loops.count(name)} loops over tiles have the variable "
                     f"`{name}`; give each its own to tune them"
                 )
+        sizes = self.tiles
         if archs.is_cuda(target):
             self.cuda_knobs.update(_checked_knobs(self.source.name, knobs))
-            self.cuda_tiles.update(tiles)
+            sizes = self.cuda_tiles
         elif given := [name for name, value in knobs.items() if value is not None]:
             raise ValueError(f"{self.source.name}: the CPU has no `{given[0]}` to tune")
-        else:
-            self.tiles.update(tiles)
+        for name, size in tiles.items():
+            if size is None:
+                sizes.pop(name, None)
+            else:
+                sizes[name] = size
         self.forget()
 
     def default(
@@ -255,6 +267,7 @@ class Compiler:
         """
         with self._lock:
             if spec not in self._functions:
+                config.check()
                 module = load_module(self._module(spec, first))
                 self._functions[spec] = getattr(module, self.source.name)
             return self._functions[spec]

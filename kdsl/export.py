@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -43,21 +44,74 @@ def export(
     kernels: Iterable[HasCompiler],
     *,
     targets: str | Iterable[str] = ("cpu",),
+    dims: Mapping[str, Iterable[int]] | None = None,
+    dtypes: Mapping[str, Iterable[DType]] | None = None,
+    statics: Mapping[str, Iterable[object]] | None = None,
 ) -> None:
-    """Write several kernels into one shared library, each with all dtypes and bool statics.
+    """Write several kernels into one shared library.
 
-        kdsl.export("kernels.so", [softmax, rmsnorm])
+        kdsl.export("kernels.so", [softmax, rmsnorm], dtypes={"T": [f32], "rmsnorm.T": [bf16]})
+
+    Args:
+        dims, dtypes, statics: as `kernel.export` takes them. A name is that of all kernels that
+            have it; `kernel.name` is one kernel's own and goes before it there.
 
     Raises:
         TypeError: no list of kernels.
-        ValueError: no kernel, two of one name, an unknown target, or a static without values.
+        ValueError: no kernel, two of one name, an unknown target, a name that no kernel has, or a
+            static without values.
         KernelTypeError: CUDA code cannot do this yet.
+        OSError: nothing can be written there.
         BuildError: a compiler failed or is not there.
     """
     kernels = _listed(kernels)
     if not kernels:
         raise ValueError("export: give at least one kernel")
-    write(path, [(kernel.compiler, Options()) for kernel in kernels], named(targets))
+    compilers = [kernel.compiler for kernel in kernels]
+    options = _shared_out(compilers, dims or {}, dtypes or {}, statics or {})
+    write(path, list(zip(compilers, options, strict=True)), named(targets))
+
+
+def _shared_out(
+    compilers: Sequence[Compiler],
+    dims: Mapping[str, Iterable[int]],
+    dtypes: Mapping[str, Iterable[DType]],
+    statics: Mapping[str, Iterable[object]],
+) -> list[Options]:
+    """The options of each kernel, of what names all of them. Raises ValueError."""
+    names = [compiler.source.name for compiler in compilers]
+
+    def own(what: str, table: Mapping[str, Iterable[T]], has: Sequence[Collection[str]]) -> (
+        list[dict[str, Iterable[T]]]
+    ):  # fmt: skip
+        rows: list[dict[str, Iterable[T]]] = [{} for _ in compilers]
+        # Those of one kernel last: they go before the others there.
+        for key, values in sorted(table.items(), key=lambda item: "." in item[0]):
+            kernel, _, name = key.rpartition(".")
+            owners = [i for i, n in enumerate(names) if kernel in ("", n) and name in has[i]]
+            if not owners:
+                which = f"no kernel `{kernel}` here has it" if kernel else "no kernel here has it"
+                known = ", ".join(dict.fromkeys(n for names in has for n in names)) or "none"
+                raise ValueError(f"export: {what}[{key!r}]: {which}; there are: {known}")
+            listed = list(_values(what, key, values))
+            for i in owners:
+                rows[i][name] = listed
+        return rows
+
+    types = own("dtypes", dtypes, [[*c.dtype_choices()] for c in compilers])
+    chosen = own("statics", statics, [[p.name for p in c.source.signature.selectors]
+                                      for c in compilers])  # fmt: skip
+    options = [Options({}, t, s) for t, s in zip(types, chosen, strict=True)]
+    fixed: list[Collection[str]] = [()] * len(compilers)
+    if dims:
+        fixed = [
+            dict.fromkeys(n for spec in specialisations(c, o) for n in c.fixed_dims(spec))
+            for c, o in zip(compilers, options, strict=True)
+        ]
+    return [
+        Options(sizes, o.dtypes, o.statics)
+        for o, sizes in zip(options, own("dims", dims, fixed), strict=True)
+    ]
 
 
 def _listed(kernels: object) -> list[HasCompiler]:
@@ -88,10 +142,12 @@ def write(
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"export: two kernels are called `{name}`")
-    library = Path(path)
-    if not library.suffix:
-        raise ValueError(f"export: {str(path)!r} has no suffix; write e.g. {str(path) + '.so'!r}")
-    units = [compiler.unit(specialisations(compiler, opts, targets)) for compiler, opts in kernels]
+    rows = [
+        (compiler, list(specialisations(compiler, options, targets)))
+        for compiler, options in kernels
+    ]
+    library = _writable(path)
+    units = [compiler.unit(specs) for compiler, specs in rows]
     name = re.sub(r"\W", "_", library.stem)
     schedules = {compiler.source.name: compiler.schedule for compiler, _ in kernels}
     variants = variants_of() if "cpu" in targets else ()
@@ -99,6 +155,27 @@ def write(
     _publish(library, module.read_bytes(), 0o755)
     header = public_header(name, units)
     _publish(library.with_suffix(".h"), header.encode(), 0o644)
+
+
+def _writable(path: str | PathLike[str]) -> Path:
+    """The library's path, its folder made: nobody waits for a compilation to hear that its result
+    cannot be written. Raises ValueError, OSError."""
+    library = Path(path)
+    if library.suffix in ("", ".h"):
+        kind = "is a header's name" if library.suffix else "has no suffix"
+        raise ValueError(
+            f"export: {str(path)!r} {kind}; write e.g. {str(library.with_suffix('.so'))!r}"
+        )
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        if library.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        handle, name = tempfile.mkstemp(dir=library.parent, suffix=".tmp")
+        os.close(handle)
+        os.unlink(name)
+    except OSError as err:
+        raise OSError(err.errno, f"export: cannot write {str(path)!r}: {err.strerror}") from err
+    return library
 
 
 def images(targets: Iterable[str]) -> tuple[Image, ...]:
@@ -145,13 +222,18 @@ def _product(what: str, table: Mapping[str, Iterable[T]]) -> Iterator[dict[str, 
     """Every assignment of one value a name, in order, without doubles."""
     columns: dict[str, list[T]] = {}
     for name, values in table.items():
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise ValueError(f"export: {what}[{name!r}] must list values, got {values!r}")
-        columns[name] = list(dict.fromkeys(values))
+        columns[name] = list(dict.fromkeys(_values(what, name, values)))
         if not columns[name]:
             raise ValueError(f"export: {what}[{name!r}] lists no value")
     for row in itertools.product(*columns.values()):
         yield dict(zip(columns, row, strict=True))
+
+
+def _values(what: str, name: str, values: Iterable[T]) -> Iterable[T]:
+    """Raises ValueError for one value that is not in a list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"export: {what}[{name!r}] must list values, got {values!r}")
+    return values
 
 
 def _publish(target: Path, data: bytes, mode: int) -> None:

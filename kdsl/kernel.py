@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, overload
@@ -108,6 +109,11 @@ class Kernel(Dispatcher):
         """The signature as messages show it."""
         return self._source.signature.text
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """For `inspect.signature` and `help`: types as messages show them, Outs with None."""
+        return self._source.signature.of_python()
+
     def reference(self, *args: object, **kwargs: object) -> object:
         """The author's function run under NumPy: the meaning of the kernel. Breakpoints work."""
         from kdsl.frontend.reference import reference
@@ -140,11 +146,13 @@ class Kernel(Dispatcher):
         self,
         target: str,
         *,
-        tiles: Mapping[str, int] | None = None,
+        tiles: Mapping[str, int | None] | None = None,
         warps: int | tuple[int, int] | None = None,
         slots: int | None = None,
     ) -> None:
         """Set tile sizes by loop variable: `attention.tune("cpu", tiles={"m": 96, "n": 64})`.
+
+        None goes back to what the compiler chooses for that loop; `untune()` does for all.
 
         Args:
             target: "cpu", or a CUDA target; what is set for one of these holds for all of CUDA.
@@ -155,6 +163,11 @@ class Kernel(Dispatcher):
             ValueError: no such target, no such loop, or a size below 1.
         """
         self._compiler.tune(target, tiles or {}, warps=warps, slots=slots)
+        self._dispatch.forget()
+
+    def untune(self) -> None:
+        """Go back to what the compiler chooses, on every target."""
+        self._compiler.untune()
         self._dispatch.forget()
 
     def show(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 
 import numpy as np
@@ -26,6 +27,9 @@ def product(a: f32[M, D], b: f32[D, N], o: Out[f32[M, N]], *, power: Static[int]
     """a @ b to a power."""
     for m, n in kdsl.parallel(kdsl.tiles(M), kdsl.tiles(N)):
         o[m, n] = dot(a[m], b[:, n]) ** power
+
+
+ONE = np.ones(1, np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +200,69 @@ def test_what_cannot_be_exported_is_told_before_anything_is_compiled(call, messa
         call(tmp_path / "x.so")
     assert str(caught.value) == message
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "why"),
+    [
+        ("", IsADirectoryError, "Is a directory"),
+        ("file/kernels.so", OSError, "exists"),
+        ("file/deeper/kernels.so", NotADirectoryError, "Not a directory"),
+        ("folder.so", IsADirectoryError, "Is a directory"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_told_before_anything_is_compiled(
+    path, kind, why, tmp_path, monkeypatch
+):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.so").mkdir()
+    export = importlib.import_module("kdsl.export")
+    monkeypatch.setattr(export, "build", lambda *a: pytest.fail("compiled"))
+    place = tmp_path / path if path else tmp_path / "folder.so"
+    with pytest.raises(kind) as caught:
+        double.export(place)
+    assert f"export: cannot write '{place}': " in str(caught.value)
+    assert why in str(caught.value)
+    with pytest.raises(ValueError, match=r"is a header's name; write e\.g\. 'x\.so'"):
+        double.export("x.h")
+
+
+def test_folders_that_are_missing_are_made(tmp_path):
+    double.export(tmp_path / "some" / "where" / "double.so", dtypes={"T": [f32]})
+    assert kdsl.load_module(tmp_path / "some" / "where" / "double.so").double(ONE).tolist() == [2]
+
+
+def test_several_kernels_share_options_by_name_and_have_their_own(tmp_path):
+    path = tmp_path / "kernels.so"
+    kdsl.export(
+        path, [double, product],
+        dtypes={"T": [f32], "double.T": [bf16]}, statics={"power": [2, 3]},
+    )  # fmt: skip
+    module = kdsl.load_module(path)
+    rows = {name: module[name].metadata["specialisations"] for name in module}
+    assert [row["dtypes"] for row in rows["double"]] == [{"T": "bf16"}] * 2
+    assert sorted(row["statics"]["power"] for row in rows["product"]) == [2, 3]
+    with pytest.raises(ValueError, match="not compiled for T=f32, negate=False; compiled: T=bf16"):
+        module.double(ONE)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"statics": {"double.power": [1], "power": [2]}},
+         "statics['double.power']: no kernel `double` here has it; there are: negate, power"),
+        ({"dtypes": {"U": [f32]}}, "dtypes['U']: no kernel here has it; there are: T"),
+        ({"dims": {"M": [3]}}, "dims['M']: no kernel here has it; there are: D"),
+        ({"dtypes": {"triple.T": [f32]}},
+         "dtypes['triple.T']: no kernel `triple` here has it; there are: T"),
+        ({"dtypes": {"T": f32}}, "dtypes['T'] must list values, got kdsl.f32"),
+    ],
+)  # fmt: skip
+def test_an_option_that_fits_no_kernel_is_told_with_those_there_are(options, text, tmp_path):
+    options = {"statics": {"power": [2]}} | options
+    with pytest.raises(ValueError) as caught:
+        kdsl.export(tmp_path / "x.so", [double, product], **options)
+    assert str(caught.value) == f"export: {text}"
 
 
 (ν,) = kdsl.dims("ν")

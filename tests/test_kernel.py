@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 
 import numpy as np
@@ -32,6 +33,25 @@ def test_a_kernel_has_the_name_doc_and_signature_of_its_function():
     assert halve.__module__ == __name__
     assert halve.signature == "halve(x: f32[N], o: Out[f32[N]])"
     assert repr(halve) == "<kernel halve(x: f32[N], o: Out[f32[N]])>"
+
+
+def test_the_signature_of_python_reads_as_messages_do():
+    assert str(inspect.signature(halve)) == "(x: 'f32[N]', o: 'Out[f32[N]]' = None)"
+    assert inspect.signature(halve).bind(1).arguments == {"x": 1}
+
+
+def test_a_tune_can_be_taken_back():
+    kernel = kdsl.kernel(halve.__wrapped__)
+    plain = kernel.show("plan")
+    kernel.tune("cpu", tiles={"n": 24})
+    assert "n=24" in kernel.show("plan")
+    kernel.tune("cpu", tiles={"n": None})
+    assert kernel.show("plan") == plain
+    kernel.tune("cpu", tiles={"n": 24})
+    kernel.untune()
+    assert kernel.show("plan") == plain
+    with pytest.raises(ValueError, match="no loop over tiles has the variable `m`"):
+        kernel.tune("cpu", tiles={"m": None})
 
 
 def test_check_runs_both_and_tells_the_worst_element():

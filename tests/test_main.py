@@ -107,6 +107,50 @@ def test_config_lists_every_variable_that_the_code_reads(capsys, monkeypatch):
     assert "KDSL_KEEP = 1 (environment)\n    1: keep" in capsys.readouterr().out
 
 
+WRONG = {
+    "KDSL_NUM_THREADS": ("many", "a number of threads from 1 to 4096"),
+    "KDSL_KEEP": ("yes", "0 or 1"),
+    "KDSL_CHECK": ("2", "0 or 1"),
+    "KDSL_RUNTIME": ("official", "bundled or tvm_ffi"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_variable_whose_value_is_not_fit_is_told_by_a_call_and_by_the_commands(
+    name, capsys, monkeypatch
+):
+    value, expected = WRONG[name]
+    monkeypatch.setenv(name, value)
+    text = f"{name}: expected {expected}, got {value!r}"
+    with pytest.raises(ValueError) as caught:
+        Kernel(halved.__wrapped__)(np.ones(3, np.float32))
+    assert str(caught.value) == text
+    assert main(["config"]) == 0
+    assert f"WRONG {text}\n" in capsys.readouterr().out
+    assert main(["doctor"]) == 1
+    assert f"environment     MISSING: {text}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "4097", "²", " "])
+def test_a_number_of_threads_is_a_whole_one_in_range(value, monkeypatch):
+    monkeypatch.setenv("KDSL_NUM_THREADS", value)
+    assert len(config.problems()) == 1
+
+
+def test_a_variable_that_nothing_reads_is_shown(capsys, monkeypatch):
+    monkeypatch.setenv("KDSL_CACHEDIR", "/tmp")
+    assert main(["config"]) == 0
+    assert capsys.readouterr().out.endswith("UNKNOWN KDSL_CACHEDIR: nothing reads it\n")
+    assert printed(capsys, "doctor")["ok"]
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"kdsl {kdsl.__version__}\n"
+
+
 def test_doctor_says_what_there_is(capsys):
     facts = printed(capsys, "doctor")
     found = {row["name"]: row for row in facts["findings"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.metadata
 from types import ModuleType
@@ -18,8 +19,16 @@ def test_a_public_name_is_there_and_no_submodule(name):
 
 
 def test_every_name_of_the_language_is_a_name_of_kdsl():
-    assert set(kdsl.lang.__all__) - set(kdsl.__all__) == set()
+    assert set(kdsl.lang.__all__) - set(dir(kdsl)) == set()
+    assert kdsl.max is kdsl.lang.max
     assert kdsl.exp2 is kdsl.lang.exp2
+
+
+def test_importing_all_names_leaves_those_of_python_as_they_are():
+    names: dict[str, object] = {}
+    exec("from kdsl import *", names)
+    assert {"kernel", "Out", "f32", "where", "load_module", "Race"} <= set(names)
+    assert [name for name in vars(builtins) if name in names and not name.startswith("__")] == []
 
 
 def test_importing_a_submodule_leaves_the_public_name_of_that_name():

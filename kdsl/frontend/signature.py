@@ -47,12 +47,17 @@ class Parameter:
             raise TypeError(f"parameter `{self.name}` is no tensor")
         return self.type
 
-    def __str__(self) -> str:
+    @property
+    def annotation(self) -> str:
+        """The type as messages show it: `Out[f32[N]]`, `i32[M] | None`."""
         shown = self.type.__name__ if isinstance(self.type, type) else str(self.type)
         shown = {"DType": "dtype"}.get(shown, shown)
         if self.kind in ("out", "inout"):
             shown = f"{'Out' if self.kind == 'out' else 'InOut'}[{shown}]"
-        shown += " | None" if self.optional else ""
+        return shown + (" | None" if self.optional else "")
+
+    def __str__(self) -> str:
+        shown = self.annotation
         default = "" if self.default is MISSING else f" = {self.default!r}"
         return f"{self.name}: {shown}{default}"
 
@@ -80,6 +85,21 @@ class Signature:
                 parts.append("*")
             parts.append(str(p))
         return f"{self.name}({', '.join(parts)})"
+
+    def of_python(self) -> inspect.Signature:
+        """What a caller in Python sees: types as text, and None for an Out that is left out."""
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    p.name,
+                    kinds[p.keyword_only],
+                    default=None if p.kind == "out" else p.default,
+                    annotation=p.annotation,
+                )
+                for p in self.parameters
+            ]
+        )
 
     def __iter__(self) -> Iterator[Parameter]:
         return iter(self.parameters)
