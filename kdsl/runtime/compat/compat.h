@@ -94,5 +94,17 @@ typedef struct {
                        DLPackManagedTensorAllocator* original);
   DLPackManagedTensorAllocator (*get_allocator)(void);
   int (*check_signals)(void);
+  int32_t (*type_get_or_alloc)(const TVMFFIByteArray* key, int32_t static_index, int32_t depth,
+                               int32_t child_slots, int32_t can_overflow, int32_t parent_index);
+  int (*type_key_to_index)(const TVMFFIByteArray* key, int32_t* out);
+  const TVMFFITypeInfo* (*get_type_info)(int32_t type_index);
+  int (*register_field)(int32_t type_index, const TVMFFIFieldInfo* info);
+  int (*register_method)(int32_t type_index, const TVMFFIMethodInfo* info);
+  int (*register_metadata)(int32_t type_index, const TVMFFITypeMetadata* metadata);
+  int (*register_attr)(int32_t type_index, const TVMFFIByteArray* name, const TVMFFIAny* value);
 } Official;
 const Official* official(void);
+/// Tell it the functions and types that this library has and it lacks.
+void share_globals(const Official* other);
+void share_types(const Official* other);
+void share_attributes(const Official* other, int32_t type_index);

@@ -148,9 +148,7 @@ TVMFFIAny* global_names(int32_t* count) {
   return all;
 }
 
-// Official's registry takes over what ours has and it lacks.
-void move_globals(int (*set)(const TVMFFIByteArray*, TVMFFIObjectHandle, int),
-                  int (*get)(const TVMFFIByteArray*, TVMFFIObjectHandle*)) {
+void share_globals(const Official* other) {
   for (int32_t i = 0;; ++i) {
     TVMFFIByteArray name = {NULL, 0};
     TVMFFIObject* function = NULL;
@@ -165,7 +163,9 @@ void move_globals(int (*set)(const TVMFFIByteArray*, TVMFFIObjectHandle, int),
     if (done) return;
     if (!function) continue;
     TVMFFIObjectHandle theirs = NULL;
-    if (!get(&name, &theirs) && !theirs) set(&name, function, 0);
+    if (!other->function_get_global(&name, &theirs) && !theirs) {
+      other->function_set_global(&name, function, 0);
+    }
     if (theirs) release(theirs);
     release(function);
   }

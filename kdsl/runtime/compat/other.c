@@ -11,9 +11,6 @@
 
 #include "compat.h"
 
-void move_globals(int (*set)(const TVMFFIByteArray*, TVMFFIObjectHandle, int),
-                  int (*get)(const TVMFFIByteArray*, TVMFFIObjectHandle*));
-
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 static Official found;
 static int is_found;
@@ -59,6 +56,13 @@ static int take(void* library) {
       {"TVMFFIEnvSetDLPackManagedTensorAllocator", &found.set_allocator},
       {"TVMFFIEnvGetDLPackManagedTensorAllocator", &found.get_allocator},
       {"TVMFFIEnvCheckSignals", &found.check_signals},
+      {"TVMFFITypeGetOrAllocIndex", &found.type_get_or_alloc},
+      {"TVMFFITypeKeyToIndex", &found.type_key_to_index},
+      {"TVMFFIGetTypeInfo", &found.get_type_info},
+      {"TVMFFITypeRegisterField", &found.register_field},
+      {"TVMFFITypeRegisterMethod", &found.register_method},
+      {"TVMFFITypeRegisterMetadata", &found.register_metadata},
+      {"TVMFFITypeRegisterAttr", &found.register_attr},
   };
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; ++i) {
     void* symbol = dlsym(library, wanted[i].name);
@@ -77,14 +81,14 @@ static COLD void look(void) {
   if (dl_iterate_phdr(is_official, &search)) {
     library = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
   }
-  int fresh = 0;
-  pthread_mutex_lock(&looking);
-  if (!is_found && library && take(library)) {
-    __atomic_store_n(&is_found, 1, __ATOMIC_RELEASE);
-    fresh = 1;
+  if (pthread_mutex_trylock(&looking) == 0) {  // else another thread is about it
+    if (!is_found && library && take(library)) {
+      share_types(&found);
+      share_globals(&found);
+      __atomic_store_n(&is_found, 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&looking);
   }
-  pthread_mutex_unlock(&looking);
-  if (fresh) move_globals(found.function_set_global, found.function_get_global);
   inside = 0;
 }
 

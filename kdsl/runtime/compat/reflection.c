@@ -30,6 +30,8 @@ static int unknown(int32_t type_index) {
 
 int TVMFFITypeRegisterField(int32_t type_index, const TVMFFIFieldInfo* info) {
   TVMFFITypeInfo* type = type_info(type_index);
+  const Official* other = type ? NULL : official();
+  if (other) return other->register_field(type_index, info);
   if (!type) return unknown(type_index);
   TVMFFIFieldInfo copy = *info;
   lock_tables();
@@ -50,6 +52,8 @@ int TVMFFITypeRegisterField(int32_t type_index, const TVMFFIFieldInfo* info) {
 
 int TVMFFITypeRegisterMethod(int32_t type_index, const TVMFFIMethodInfo* info) {
   TVMFFITypeInfo* type = type_info(type_index);
+  const Official* other = type ? NULL : official();
+  if (other) return other->register_method(type_index, info);
   if (!type) return unknown(type_index);
   TVMFFIMethodInfo copy = *info;
   lock_tables();
@@ -69,6 +73,8 @@ int TVMFFITypeRegisterMethod(int32_t type_index, const TVMFFIMethodInfo* info) {
 
 int TVMFFITypeRegisterMetadata(int32_t type_index, const TVMFFITypeMetadata* metadata) {
   TVMFFITypeInfo* type = type_info(type_index);
+  const Official* other = type ? NULL : official();
+  if (other) return other->register_metadata(type_index, metadata);
   if (!type) return unknown(type_index);
   TVMFFITypeMetadata* copy = malloc(sizeof *copy);
   if (!copy) return no_memory();
@@ -113,6 +119,8 @@ static TVMFFITypeAttrColumn* new_column(TVMFFIByteArray name) {
 
 int TVMFFITypeRegisterAttr(int32_t type_index, const TVMFFIByteArray* name,
                            const TVMFFIAny* value) {
+  const Official* other = type_info(type_index) ? NULL : official();
+  if (other) return other->register_attr(type_index, name, value);
   if (!type_info(type_index)) return unknown(type_index);
   lock_tables();
   int32_t at = names_find(&columns, *name);
@@ -139,4 +147,18 @@ const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* name)
   const TVMFFITypeAttrColumn* column = at < 0 ? NULL : column_list[at];
   unlock_tables();
   return column;
+}
+
+void share_attributes(const Official* other, int32_t type_index) {
+  for (size_t i = 0;; ++i) {
+    lock_tables();
+    int done = i >= columns.capacity;
+    TVMFFIByteArray name = done ? LITERAL("") : columns.keys[i];
+    const TVMFFITypeAttrColumn* column = name.data && !done ? column_list[columns.values[i]] : NULL;
+    unlock_tables();
+    if (done) return;
+    if (!column || type_index >= column->size) continue;
+    if (column->data[type_index].type_index == kTVMFFINone) continue;
+    other->register_attr(type_index, &name, &column->data[type_index]);
+  }
 }

@@ -1,4 +1,5 @@
 // types.c: the table of types: keys, indices, ancestors.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,10 +106,10 @@ failed:
 int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* key, int32_t static_index, int32_t depth,
                                   int32_t child_slots, int32_t child_slots_can_overflow,
                                   int32_t parent_index) {
-  (void)depth;  // the parent has it
+  const Official* other = official();
   lock_tables();
   int32_t index = names_find(&keys, *key);
-  if (index < 0) {
+  if (index < 0 && !other) {
     Type* parent = find_type(parent_index);
     int taken = static_index >= 0 && find_type(static_index);
     if (!taken) {
@@ -116,6 +117,10 @@ int32_t TVMFFITypeGetOrAllocIndex(const TVMFFIByteArray* key, int32_t static_ind
     }
   }
   unlock_tables();
+  if (index < 0 && other) {  // types that come now are the official library's
+    return other->type_get_or_alloc(key, static_index, depth, child_slots, child_slots_can_overflow,
+                                    parent_index);
+  }
   if (index < 0) {
     fail("RuntimeError", "no type index for `%.*s`: %s", (int)key->size, key->data,
          static_index >= 0 ? "its static index belongs to another type" : "the table is full");
@@ -127,6 +132,8 @@ int TVMFFITypeKeyToIndex(const TVMFFIByteArray* key, int32_t* out) {
   lock_tables();
   int32_t index = names_find(&keys, *key);
   unlock_tables();
+  const Official* other = index < 0 ? official() : NULL;
+  if (other) return other->type_key_to_index(key, out);
   if (index < 0) {
     return fail("KeyError", "Cannot find type `%.*s`", (int)key->size, key->data);
   }
@@ -137,6 +144,8 @@ int TVMFFITypeKeyToIndex(const TVMFFIByteArray* key, int32_t* out) {
 const TVMFFITypeInfo* TVMFFIGetTypeInfo(int32_t type_index) {
   // Headers read the answer without a look: an index of nobody's is an object, and no more.
   const TVMFFITypeInfo* info = type_info(type_index);
+  const Official* other = info ? NULL : official();
+  if (other) return other->get_type_info(type_index);
   return info ? info : type_info(kTVMFFIObject);
 }
 
@@ -149,6 +158,46 @@ int32_t count_types(void (*each)(void* context, const TVMFFITypeInfo* info), voi
     ++count;
   }
   return count;
+}
+
+// ---- for an official library that came later
+// -----------------------------------------------------
+
+static void share_type(const Official* other, const TVMFFITypeInfo* info) {
+  const Type* type = find_type(info->type_index);
+  int32_t parent = info->type_ancestors[info->type_depth - 1]->type_index;
+  int32_t index = other->type_get_or_alloc(&info->type_key, info->type_index, info->type_depth,
+                                           type->slots, type->can_overflow, parent);
+  if (index != info->type_index) {  // it has one of that name; objects of ours need theirs, too
+    char name[256];
+    snprintf(name, sizeof name, "%s@%d", info->type_key.data, info->type_index);
+    TVMFFIByteArray key = bytes_of(name);
+    other->type_get_or_alloc(&key, info->type_index, info->type_depth, type->slots,
+                             type->can_overflow, parent);
+  }
+  for (int32_t i = 0; i < info->num_fields; ++i) {
+    other->register_field(info->type_index, &info->fields[i]);
+  }
+  for (int32_t i = 0; i < info->num_methods; ++i) {
+    other->register_method(info->type_index, &info->methods[i]);
+  }
+  if (info->metadata) other->register_metadata(info->type_index, info->metadata);
+  share_attributes(other, info->type_index);
+}
+
+void share_types(const Official* other) {
+  int32_t end = __atomic_load_n(&next_index, __ATOMIC_ACQUIRE);
+  if (end == DYNAMIC_BEGIN) return;
+  // Its table must reach as far as ours. A type that is of no use, with room for children behind
+  // it, makes it longer; where it ends is told by another one.
+  TVMFFIByteArray probe = LITERAL("kdsl.TableProbe"), spacer = LITERAL("kdsl.TableSpacer");
+  int32_t at = other->type_get_or_alloc(&probe, -1, 1, 0, 0, kTVMFFIObject);
+  if (at < 0 || at >= DYNAMIC_BEGIN) return;
+  other->type_get_or_alloc(&spacer, -1, 1, end - at, 0, kTVMFFIObject);
+  for (int32_t i = DYNAMIC_BEGIN; i < end; ++i) {
+    const TVMFFITypeInfo* info = type_info(i);
+    if (info && info->type_depth > 0) share_type(other, info);
+  }
 }
 
 // ---- those that every process has

@@ -91,7 +91,7 @@ ffi::String caught(ffi::Function f) {
   return ffi::String("nothing");
 }
 
-int64_t cleaned = 0;
+thread_local int64_t cleaned = 0;
 struct Cleaner {
   ~Cleaner() { ++cleaned; }
 };
