@@ -64,6 +64,8 @@ class Kernel(Dispatcher):
     def __init__(
         self, function: Function, *, strict: bool = False, source: str | None = None
     ) -> None:
+        if isinstance(function, staticmethod):
+            function = function.__func__
         self._set_up(capture(function, strict=strict, source=source))
 
     def _set_up(self, source: KernelSource) -> None:

@@ -6,9 +6,11 @@ The one place that converts ast offsets (UTF-8 bytes, after dedent) to columns o
 from __future__ import annotations
 
 import ast
-import opcode
+import contextlib
 import inspect
 import linecache
+import opcode
+import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -122,7 +124,13 @@ def _read_lambda(fn: FunctionType) -> tuple[SourceText, ast.FunctionDef]:
 def _lines(fn: FunctionType) -> list[str]:
     code = fn.__code__
     linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    lines = linecache.getlines(code.co_filename, fn.__globals__) or _typed(fn)
+    if not lines and code.co_filename == "<stdin>":
+        raise _unreadable(
+            fn, "Python keeps no text of <stdin>",
+            "keep the kernel in a file, use IPython or a notebook, or pass its text: "
+            "@kdsl.kernel(source=...)",
+        )  # fmt: skip
     if not lines:
         raise _unreadable(fn, f"there is no source for {code.co_filename}")
     if code.co_firstlineno > len(lines):
@@ -134,6 +142,27 @@ def _lines(fn: FunctionType) -> list[str]:
         if _parses(block):
             return block
     return [line.rstrip("\r\n") for line in inspect.getblock(rest)]
+
+
+#: A kernel that was typed at a prompt has no more lines than this.
+_MOST_TYPED = 200
+
+
+def _typed(fn: FunctionType) -> list[str]:
+    """The lines of a function just typed at Python's prompt, where its line editor has them."""
+    editor = sys.modules.get("readline")
+    if editor is None or fn.__code__.co_filename != "<stdin>":
+        return []
+    last = editor.get_current_history_length()
+    block: list[str] = []
+    for i in range(last, max(last - _MOST_TYPED, 0), -1):
+        block.insert(0, f"{editor.get_history_item(i)}\n")
+        if block[0].startswith(("@", "def ")):
+            with contextlib.suppress(SyntaxError):
+                for node in ast.parse("".join(block)).body:
+                    if isinstance(node, ast.FunctionDef) and _is_code_of(node, fn.__code__):
+                        return block
+    return []
 
 
 def _last_line(code: CodeType) -> int:
@@ -233,10 +262,14 @@ def _content(code: CodeType) -> tuple[object, ...]:
     return code.co_names, code.co_varnames, code.co_freevars, constants, operators
 
 
-def _unreadable(fn: FunctionType, why: str) -> KernelSyntaxError:
+def _unreadable(
+    fn: FunctionType,
+    why: str,
+    help: str = "keep the kernel in a file, or pass its text: @kdsl.kernel(source=...)",
+) -> KernelSyntaxError:
     code = fn.__code__
     return KernelSyntaxError(
         f"cannot read the source of `{fn.__name__}`: {why}",
         Span(code.co_filename, code.co_firstlineno, 0, 0),
-        help="keep the kernel in a file, or pass its text: @kdsl.kernel(source=...)",
+        help=help,
     )
