@@ -20,12 +20,10 @@ from kdsl.codegen.cuda import device_source
 from kdsl.codegen.device import DeviceKernel
 from kdsl.codegen.host import host_module
 from kdsl.codegen.render import render
+from kdsl.codegen.toolchain import find_toolchain
 from kdsl.dtypes import DType, TensorType
 from kdsl.ir.nodes import Func
 from kdsl.lang.arrays import numpy_dtype
-
-#: How a 2-byte float travels where NumPy has no such type of its own.
-FLAGS = ("-std=c++17", "-arch=sm_80", "-ptx", "-lineinfo", "-fmad=false")
 
 
 @dataclass
@@ -42,14 +40,12 @@ def build(kernel: Any, folder: Path, *, dtypes: Mapping[str, DType] | None = Non
           statics: Mapping[str, object] | None = None, dims: Mapping[str, int] | None = None,
           schedules: Any = None) -> Built:  # fmt: skip
     """The PTX of one specialisation; compiled once for each text."""
-    compiler = kernel.compiler
+    compiler = kernel._compiler
     spec = compiler.default(dtypes or {}, statics or {}, dims or {})
     unit = compiler.unit([spec])
     text, (device,) = device_source(unit.name, [unit], schedules)
     header = render("host/args.h.j2", m=host_module(unit.name, [unit], ()))
-    return Built(
-        compiler.func(spec), device, text, _ptx(unit.name, text, header, str(folder))
-    )
+    return Built(compiler.func(spec), device, text, _ptx(unit.name, text, header, str(folder)))
 
 
 @cache
@@ -63,10 +59,12 @@ def _ptx(name: str, text: str, header: str, folder: str) -> str:
     source = place / f"{name}_cuda.cu"
     source.write_text(with_lines(text, source.name))
     out = place / "out.ptx"
-    command = ["nvcc", *FLAGS, f"-I{paths.include_dir()}", f"-I{place}", str(source), "-o", str(out)]
+    if out.exists():
+        return out.read_text()
+    command = [*find_toolchain().command(), "--arch", "sm_80", "-I", str(paths.include_dir())]
+    command += ["-I", str(place), "--ptx", str(out), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "warning" not in done.stderr, done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return out.read_text()
 
 
@@ -87,11 +85,9 @@ def run(built: Built, values: Mapping[str, Any], *, seed: int = 0, threads: int 
         dtype = numpy_dtype(p.type.dtype)
         array = _on_device(shape, dtype, values.get(p.name), p.name in built.kernel.rows16)
         memory[p.name] = (array, shape)
-        item = array.dtype.itemsize
         strides = [1] * len(shape)
         for k in range(len(shape) - 2, -1, -1):
             strides[k] = strides[k + 1] * array.shape[k + 1]
-        del item
         fields.append((p.name, ctypes.c_void_p, array.address))
         if shape:
             fields.append((f"{p.name}_strides", ctypes.c_int64 * len(shape), tuple(strides)))
@@ -104,7 +100,7 @@ def run(built: Built, values: Mapping[str, Any], *, seed: int = 0, threads: int 
     fields += [(d, ctypes.c_int64, dims[d]) for d in func.dims]
 
     class Args(ctypes.Structure):
-        _fields_ = [(name, kind) for name, kind, _ in fields]  # noqa: RUF012
+        _fields_ = [(name, kind) for name, kind, _ in fields]
 
     args = Args(*(kind(*v) if isinstance(v, tuple) else v for _, kind, v in fields))
     runs = []
@@ -181,10 +177,14 @@ def _scope(dims: Mapping[str, int]) -> dict[str, Any]:
             total *= n
         return -(-total // 64) * 64
 
+    def grid(*sizes: int) -> int:
+        return int(np.prod(sizes, dtype=object))
+
     return {
-        "a": a, "blocks": lambda n, s: -(-n // s), "at_most": min, "whole": lambda n, b: -(-n // b) * b,
-        "tensor_room": product, "total_room": lambda *n: sum(n), "floordiv": lambda x, y: x // y,
-        "max": max, "min": min,
+        "a": a, "grid": grid, "tensor_room": product, "at_most": min, "max": max, "min": min,
+        "blocks": lambda n, size: -(-n // size), "whole": lambda n, by: -(-n // by) * by,
+        "total_room": lambda *sizes: sum(sizes), "floordiv": lambda x, y: x // y,
+        "narrow": lambda n: 1,
     }  # fmt: skip
 
 

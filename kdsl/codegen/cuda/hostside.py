@@ -28,6 +28,12 @@ class HostSizes:
         """How many iterations a parallel loop has."""
         return " * ".join(map(self._count, variables)) or "1"
 
+    def narrow_tasks(self, variables: tuple[Each, ...]) -> str:
+        """The same for a phase that counts along slices in 32 bits; -1 where one is too long."""
+        extents = (self.extent(a.extent) for a in self.func.axes if a.kind == "tile")
+        limits = dict.fromkeys(f"kdsl::narrow({e})" for e in extents if not e.isdigit())
+        return f"kdsl::grid({', '.join([*map(self._count, variables), *limits])})"
+
     def _count(self, each: Each) -> str:
         if each.is_tile:
             axis = self.func.axis(each.var)

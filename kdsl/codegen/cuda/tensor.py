@@ -89,7 +89,8 @@ class TensorPhase(PhasePrinter):
             body=tuple(lines),
             loops=False,
         )
-        return text, DevicePhase(symbol, plan.threads, plan.smem, self.host.tasks(self.phase.vars))
+        blocks = self.host.narrow_tasks(self.phase.vars)
+        return text, DevicePhase(symbol, plan.threads, plan.smem, blocks)
 
     def summary(self) -> str:
         place = f", phase {self.place + 1}" if self.many else ""
