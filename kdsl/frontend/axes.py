@@ -8,13 +8,16 @@ axis of the same extent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from kdsl.dtypes import i64
 from kdsl.errors import KernelTypeError, Span
 from kdsl.frontend.context import Context
 from kdsl.frontend.extents import same_extent
 from kdsl.frontend.values import Operand, Val, describe
-from kdsl.ir.nodes import Along, Cast, Const, Dot, Ew, Index, Iota, Load, Op, Point, Reduce, Scan
+from kdsl.ir.nodes import (
+    Along, Cast, Const, Dot, Ew, Index, Iota, Let, Load, Op, Point, Reduce, Scan,
+)  # fmt: skip
 
 Shape = tuple[str | None, ...]
 
@@ -120,6 +123,33 @@ def _extent_of_whole(ctx: Context, axis: str, span: Span, operand: Operand) -> i
     return found.extent  # type: ignore[return-value]
 
 
+@dataclass(frozen=True, slots=True)
+class At:
+    """A place of an axis instead of all of it: an i64 value over axes of its own."""
+
+    index: str
+    axes: tuple[str, ...] = ()
+
+
+#: What an axis becomes.
+Move = str | At
+
+
+def _axes_of(move: Move) -> tuple[str, ...]:
+    return move.axes if isinstance(move, At) else (move,)
+
+
+def placed(ctx: Context, val: Val, axis: str, at: At, span: Span) -> Val:
+    """The value where its axis `axis` is at a place; what is left of its shape is the caller's.
+
+    Raises:
+        KernelTypeError: it comes from a loop, or from a tensor that has changed since.
+    """
+    name = _Mover(ctx, span).value(val.name, {axis: at})
+    axes = ctx.builder.ordered({*(a for a in val.type.axes if a != axis), *at.axes})
+    return replace(val, name=name, type=replace(val.type, axes=axes))
+
+
 def reaxis(ctx: Context, val: Val, moves: Mapping[str, str], span: Span) -> Val:
     """The same value as a function of other axes.
 
@@ -140,9 +170,9 @@ class _Mover:
 
     def __init__(self, ctx: Context, span: Span) -> None:
         self.ctx, self.builder, self.span = ctx, ctx.builder, span
-        self.made: dict[tuple[str, frozenset[tuple[str, str]]], str] = {}
+        self.made: dict[tuple[str, frozenset[tuple[str, Move]]], str] = {}
 
-    def value(self, name: str, moves: Mapping[str, str]) -> str:
+    def value(self, name: str, moves: Mapping[str, Move]) -> str:
         builder = self.builder
         axes = builder.types[name].type.axes
         if not set(axes) & set(moves):
@@ -158,13 +188,27 @@ class _Mover:
                 "it is changed by a loop or a branch",
                 "write it to a scratch tensor first, or use a dim of another name",
             )  # fmt: skip
+        match let.op:
+            case Iota(axis=axis) if isinstance(at := moves[axis], At):
+                return at.index
+            case Load(tensor=tensor):
+                self.unchanged(let, tensor)
         op = self.op(let.op, moves)
-        new_axes = {moves.get(a, a) for a in axes}
+        new_axes = {b for a in axes for b in _axes_of(moves.get(a, a))}
         new = builder.let(op, let.type.dtype, tuple(new_axes), name=name, span=let.span)
         self.made[key] = new.name
         return new.name
 
-    def op(self, op: Op, moves: Mapping[str, str]) -> Op:
+    def unchanged(self, let: Let, tensor: str) -> None:
+        """What is read again must be what it was. Raises KernelTypeError."""
+        if self.builder.may_have_changed(tensor, let):
+            raise self.ctx.type_error(
+                f"this would read `{tensor}` again, which has been written", self.span,
+                "a value is made again for other axes or for one element",
+                "use it before the tensor is written, or write it to a scratch tensor first",
+            )  # fmt: skip
+
+    def op(self, op: Op, moves: Mapping[str, Move]) -> Op:
         def again(name: str) -> str:
             return self.value(name, moves)
 
@@ -172,7 +216,7 @@ class _Mover:
             case Const():
                 return op
             case Iota(axis=axis):
-                return replace(op, axis=moves.get(axis, axis))
+                return replace(op, axis=self.named(axis, moves))
             case Load(index=index):
                 return replace(op, index=tuple(self.index(i, moves) for i in index))
             case Ew(args=args):
@@ -181,30 +225,55 @@ class _Mover:
                 return replace(op, arg=again(arg))
             case Reduce(arg=arg, axis=axis):
                 inner = self.inner(axis, (arg,), moves)
-                return replace(op, arg=self.value(arg, inner), axis=inner.get(axis, axis))
+                return replace(op, arg=self.value(arg, inner), axis=self.named(axis, inner))
             case Scan(arg=arg, axis=axis):
-                return replace(op, arg=again(arg), axis=moves.get(axis, axis))
+                return replace(op, arg=again(arg), axis=self.named(axis, moves))
             case Dot(a=a, b=b, axis=axis):
                 inner = self.inner(axis, (a, b), moves)
                 x, y = self.value(a, inner), self.value(b, inner)
-                return replace(op, a=x, b=y, axis=inner.get(axis, axis))
+                return replace(op, a=x, b=y, axis=self.named(axis, inner))
         raise TypeError(f"reaxis: no rule for {type(op).__name__}")
 
-    def inner(self, axis: str, args: tuple[str, ...], moves: Mapping[str, str]) -> dict[str, str]:
+    def named(self, axis: str, moves: Mapping[str, Move]) -> str:
+        """An axis that has to stay one. Raises KernelTypeError."""
+        move = moves.get(axis, axis)
+        if isinstance(move, At):
+            raise self.ctx.type_error(
+                "a running total has no single elements", self.span,
+                help="write it to a scratch tensor first",
+            )  # fmt: skip
+        return move
+
+    def inner(self, axis: str, args: tuple[str, ...], moves: Mapping[str, Move]) -> dict[str, Move]:
         """Moves for the operands of a reduction: its own axis steps aside for a new one."""
         inner = {a: b for a, b in moves.items() if a != axis}
-        if axis in inner.values():
+        new = {a for move in inner.values() for a in _axes_of(move)}
+        if axis in new:
             near = {a for n in args for a in self.builder.types[n].type.axes}
-            taken = (*near, *moves, *moves.values())
+            taken = (*near, *moves, *new)
             extent = self.builder.axis(axis).extent
             inner[axis] = self.builder.whole_axis(extent, taken)
         return inner
 
-    def index(self, index: Index, moves: Mapping[str, str]) -> Index:
+    def index(self, index: Index, moves: Mapping[str, Move]) -> Index:
         match index:
-            case Along(axis=axis, offset=offset):
+            case Along(axis=axis, offset=offset, step=step):
                 moved = None if offset is None else self.value(offset, moves)
-                return replace(index, axis=moves.get(axis, axis), offset=moved)
+                move = moves.get(axis, axis)
+                if isinstance(move, At):
+                    return Point(self.place(move, step, moved), span=index.span)
+                return replace(index, axis=move, offset=moved)
             case Point(value=value):
                 return replace(index, value=self.value(value, moves))
         raise TypeError(f"reaxis: no rule for {type(index).__name__}")
+
+    def place(self, at: At, step: int, offset: str | None) -> str:
+        """index * step + offset."""
+        builder, name = self.builder, at.index
+        if step != 1:
+            by = self.ctx.const(step, i64, self.span).name
+            name = builder.let(Ew("mul", (name, by)), i64, axes=set(at.axes)).name
+        if offset is not None:
+            axes = {*at.axes, *builder.types[offset].type.axes}
+            name = builder.let(Ew("add", (name, offset)), i64, axes=axes).name
+        return name

@@ -27,7 +27,7 @@ from kdsl.ir.nodes import (
     Stmt,
 )  # fmt: skip
 from kdsl.ir.types import Axis, Type
-from kdsl.ir.walk import operands
+from kdsl.ir.walk import operands, written
 
 #: Words a value cannot be called in C++.
 _RESERVED = frozenset(
@@ -280,6 +280,17 @@ class Builder:
 
     def iota(self, axis: str) -> Val:
         return self.leaf(Iota(axis), i64, (axis,), f"{axis}_index")
+
+    def may_have_changed(self, tensor: str, load: Let) -> bool:
+        """Whether a tensor may have been written since a value was loaded from it."""
+        if any(p.name == tensor and p.kind == "in" for p in self.params):
+            return False
+        at = next((i for i, s in enumerate(self.scopes) if load in s.body), None)
+        if at is None or any(s.binds for s in self.scopes[at + 1 :]):
+            return True  # a loop that may write it further down
+        first = self.scopes[at].body.index(load)
+        since = [*self.scopes[at].body[first:], *(t for s in self.scopes[at + 1 :] for t in s.body)]
+        return tensor in written(tuple(since))
 
     # ---- host values inside a phase
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kdsl.dims import DimExpr
+from kdsl.dims import DimExpr, Extent
 from kdsl.dtypes import DType, DTypeVar, TensorType, boolean
 from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend.builder import Builder
@@ -19,7 +19,7 @@ from kdsl.frontend.values import (
     describe,
     is_number,
 )  # fmt: skip
-from kdsl.ir.nodes import Cast, Const
+from kdsl.ir.nodes import Cast, Const, Param, ScratchBuffer
 from kdsl.lang import promote
 from kdsl.lang.promote import PromotionError
 
@@ -64,6 +64,14 @@ class Context:
         dtype = self.resolve(type_.dtype)
         assert isinstance(dtype, DType), f"dtype variable {dtype} is not chosen"
         return TensorType(dtype, type_.shape)
+
+    def tensor(self, name: str) -> tuple[Extent, ...]:
+        """Extents of a tensor parameter or scratch tensor, by its name in the IR."""
+        tensors: tuple[Param | ScratchBuffer, ...] = (*self.builder.params, *self.builder.scratch)
+        for p in tensors:
+            if p.name == name and isinstance(p.type, TensorType):
+                return p.type.shape
+        raise KeyError(name)
 
     # ---- errors
 

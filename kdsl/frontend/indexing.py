@@ -9,7 +9,7 @@ from kdsl.dims import DimExpr, Extent
 from kdsl.dtypes import boolean, i64
 from kdsl.errors import Span
 from kdsl.frontend import elementwise
-from kdsl.frontend.axes import Shape, broadcast
+from kdsl.frontend.axes import At, Shape, broadcast, placed
 from kdsl.frontend.context import Context
 from kdsl.frontend.extents import as_int, same_extent, simplify
 from kdsl.frontend.values import (
@@ -21,6 +21,7 @@ from kdsl.frontend.values import (
     describe,
 )  # fmt: skip
 from kdsl.ir.nodes import Along, AtomicAdd, Index, Load, Point, Store
+from kdsl.ir.walk import operands
 
 
 @dataclass(slots=True)
@@ -346,7 +347,7 @@ def _edge(ctx: Context, edge: object, extent: Extent, span: Span, default: Exten
 
 
 def view(ctx: Context, val: Val, items: Sequence[Operand], span: Span) -> Val:
-    """`value[:, None]`: new axes of length 1, axes of length 1 dropped by 0."""
+    """`value[:, None]`: new axes of length 1; `value[0]`, `value[j]`: one place of an axis."""
     dots = [i for i in items if i.value is Ellipsis]
     used = sum(i.value is not None and i.value is not Ellipsis for i in items)
     if used > len(val.shape) or len(dots) > 1:
@@ -367,15 +368,72 @@ def view(ctx: Context, val: Val, items: Sequence[Operand], span: Span) -> Val:
         match item.value:
             case Slice(start=None, stop=None, step=None):
                 shape.append(axis)
-            case int(0) if axis is None:
+            case int(0 | -1) if axis is None and not isinstance(item.value, bool):
                 pass
+            case int() | DimExpr() | Val(shape=()) if axis is not None and not isinstance(
+                item.value, bool
+            ):
+                val = placed(ctx, val, axis, At(_element(ctx, val, axis, item).name), item.span)
             case _:
                 raise ctx.type_error(
-                    "a value is indexed with `:` and `None` only", item.span,
+                    "a value is indexed with `:`, `None` and single integers", item.span,
                     f"got {describe(item.value)}",
                     "index the tensor itself, or reduce the value",
                 )  # fmt: skip
     return replace(val, shape=tuple(shape))
+
+
+def _element(ctx: Context, val: Val, axis: str, item: Operand) -> Val:
+    """Which element of an axis `value[item]` is, counted as the axis does: checked to be one."""
+    found, value = ctx.builder.axis(axis), item.value
+    if found.kind == "tile":
+        if value not in (0, -1) or isinstance(value, Val):
+            raise ctx.type_error(
+                "of a tile, only the first and the last element are known to be there", item.span,
+                f"the value is {describe(val)}",
+                f"index the tensor: its element is `{axis}.start + i`",
+            )  # fmt: skip
+        if value == 0:
+            return ctx.builder.bound(axis, "start")
+        stop = Operand(ctx.builder.bound(axis, "stop"), item.span)
+        last = elementwise.apply(ctx, "sub", [stop, Operand(1, item.span)], item.span)
+        return ctx.val(Operand(last, item.span), i64)
+    size = as_int(found.extent)
+    if isinstance(value, int) and size is not None:
+        if not -size <= value < size:
+            raise ctx.type_error(
+                f"the index {value} is outside the value", item.span,
+                f"this axis has {size} elements",
+            )  # fmt: skip
+        return ctx.val(Operand(value % size, item.span), i64)
+    at: object = found.extent + value if isinstance(value, int) and value < 0 else value
+    index = _integer(ctx, Operand(at, item.span))
+    if not _is_checked(ctx, val, axis):
+        raise ctx.type_error(
+            "nothing would check this index", item.span,
+            f"the value is {describe(val)}, of which not each element is one of a tensor",
+            "write it to a scratch tensor first, or index the tensor itself",
+        )  # fmt: skip
+    return index
+
+
+def _is_checked(ctx: Context, val: Val, axis: str) -> bool:
+    """Whether an element of the value along an axis is made of an element of a tensor whose
+    dimension is that axis: reading that one checks the index."""
+    todo, seen = [val.name], set[str]()
+    while todo:
+        let = ctx.builder.lets.get(todo.pop())
+        if let is None or let.name in seen or axis not in let.type.axes:
+            continue
+        seen.add(let.name)
+        if isinstance(let.op, Load):
+            for item, extent in zip(let.op.index, ctx.tensor(let.op.tensor), strict=True):
+                if isinstance(item, Along) and item.axis == axis and item.step == 1:
+                    size = ctx.builder.axis(axis).extent
+                    if item.offset is None and same_extent(size, extent, ctx.multiples):
+                        return True
+        todo += operands(let.op)
+    return False
 
 
 def transpose(val: Val) -> Val:

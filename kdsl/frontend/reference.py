@@ -14,13 +14,14 @@ from kdsl.dims import ZeroDivision, dim_names
 from kdsl.dtypes import DType
 from kdsl.frontend.arguments import Bound, Facts, bind, check, expected_type, output_type
 from kdsl.frontend.binding import given, with_parameters
-from kdsl.frontend.signature import Parameter
+from kdsl.frontend.signature import Parameter, Signature
 from kdsl.frontend.source import KernelSource
 from kdsl.frontend.targets import check_targets
 from kdsl.lang.arrays import as_array, kdsl_dtype
 from kdsl.lang.context import DEFAULT_TILE, Run, running
 from kdsl.lang.run import RequirementError, Tensor, unwritten
 from kdsl.lang.value import Value
+from kdsl.runtime.tensors import from_dlpack
 
 Array = np.ndarray[Any, Any]
 
@@ -32,8 +33,9 @@ def reference(
     """Runs a kernel as the NumPy program it is.
 
     Args:
-        args, kwargs: as the kernel is called: NumPy arrays (bf16 and fp8 of ml_dtypes) and
-            numbers. Outs are written when given, else made and returned.
+        args, kwargs: as the kernel is called: arrays of NumPy (bf16 and fp8 of ml_dtypes), Torch
+            or JAX in the memory of the host, and numbers. Outs are written when given, else made
+            and returned, as NumPy arrays.
         tiles: length of a tile by loop variable; 64 where it is not given.
 
     Returns:
@@ -46,7 +48,7 @@ def reference(
     """
     signature, statics = source.signature, given(source)
     check_targets(source)
-    values = bind(signature, args, kwargs)
+    values = {n: _as_numpy(v) for n, v in bind(signature, args, kwargs).items()}
     values.update((n, v.item()) for n, v in values.items() if isinstance(v, np.generic))
     facts = {p.name: _facts(values[p.name]) for p in signature if p.is_tensor}
     bound = check(signature, values, {n: f for n, f in facts.items() if f is not None})
@@ -54,7 +56,8 @@ def reference(
     made = [p for p in signature.of_kind("out") if values[p.name] is None]
     sizes = bound.sizes | {n: v for n, v in statics.items() if type(v) is int}
     dtypes = bound.dtypes | {n: v for n, v in statics.items() if isinstance(v, DType)}
-    run = Run(sizes, dtypes, _tile_sizes(source, tiles or {}))
+    known = frozenset(n for n, v in (values | statics).items() if _is_static(signature, n, v))
+    run = Run(sizes, dtypes, _tile_sizes(source, tiles or {}), statics=known)
     with running(run):
         passed = {p.name: _argument(p, bound) for p in signature}
         called = dict(passed)
@@ -74,6 +77,19 @@ def reference(
     if not results:
         return None
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _is_static(signature: Signature, name: str, value: object) -> bool:
+    static = name in signature.fixed or any(p.name == name for p in signature.of_kind("static"))
+    return static and type(value) is int
+
+
+def _as_numpy(value: object) -> object:
+    """An array of another framework as a NumPy array over the same memory."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        return value
+    array: object = from_dlpack(value).numpy()
+    return array
 
 
 def _facts(value: object) -> Facts | None:
@@ -111,7 +127,7 @@ def _argument(p: Parameter, bound: Bound) -> Any:
         # a negative size is reported after the run, whose `require` may say it better
         value = unwritten(tuple(max(s, 0) for s in shape), dtype)
     assert isinstance(value, np.ndarray)
-    return Tensor(p.name, value, p.kind, dtype)
+    return Tensor(p.name, value, p.kind, dtype, p.tensor.shape)
 
 
 def _check_size(source: KernelSource, p: Parameter, bound: Bound) -> None:

@@ -26,6 +26,7 @@ class Run:
         tile_size: the length of the tiles that a call of `tiles` makes, from the code position.
         iteration: number of the parallel iteration, from 1; 0 outside.
         phase: number of the parallel loop.
+        statics: dims that a static parameter binds; compiled code knows them as numbers.
     """
 
     dims: Mapping[str, int]
@@ -34,6 +35,7 @@ class Run:
     iteration: int = 0
     phase: int = 0
     tensors: list[Tensor] = field(default_factory=list)
+    statics: frozenset[str] = frozenset()
 
 
 _RUN: ContextVar[Run | None] = ContextVar("kdsl_run", default=None)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kdsl.dims import DimExpr, Extent, Size
+from kdsl.dims import Dim, DimExpr, Extent, Size
 from kdsl.dtypes import DType, DTypeVar, boolean, i64
 from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype, numpy_dtype
 from kdsl.lang.context import DEFAULT_TILE, chosen_dtype, current
@@ -26,10 +26,11 @@ __all__ = [
 class Tile:
     """The slice [start, stop) that a loop is at."""
 
-    __slots__ = ("start", "stop")
+    __slots__ = ("dim", "start", "stop")
 
-    def __init__(self, start: int, stop: int) -> None:
-        self.start, self.stop = Size(start), Size(stop)
+    def __init__(self, start: int, stop: int, dim: Dim | None = None) -> None:
+        """`dim`: what it is a slice of, where that is known."""
+        self.start, self.stop, self.dim = Size(start), Size(stop), dim
 
     @property
     def size(self) -> int:
@@ -73,13 +74,17 @@ class Tensor:
     an element that another one of the same loop writes.
     """
 
-    __slots__ = ("array", "dtype", "kind", "name", "watch")
+    __slots__ = ("array", "dtype", "extents", "kind", "name", "watch")
     __iter__ = None
 
-    def __init__(self, name: str, array: Array, kind: str, dtype: DType | None = None) -> None:
+    def __init__(
+        self, name: str, array: Array, kind: str, dtype: DType | None = None,
+        extents: tuple[Extent, ...] = (),
+    ) -> None:  # fmt: skip
         found = kdsl_dtype(array.dtype) if dtype is None else dtype
         assert found is not None, array.dtype
         self.name, self.array, self.kind, self.dtype = name, array, kind, found
+        self.extents = extents or (0,) * array.ndim
         run = current()
         self.watch: Watch | None = None
         if kind != "in" and run is not None:
@@ -173,11 +178,17 @@ class Tensor:
         at = next((n for n, i in enumerate(items) if i is Ellipsis), len(items))
         fill = self.ndim - (len(items) - dots)
         items[at : at + dots] = [slice(None)] * fill
-        return tuple(self._place(i, size) for i, size in zip(items, self.array.shape, strict=True))
+        sizes = zip(items, self.array.shape, self.extents, strict=True)
+        return tuple(self._place(i, size, extent) for i, size, extent in sizes)
 
-    def _place(self, item: object, size: int) -> object:
+    def _place(self, item: object, size: int, extent: Extent) -> object:
         match item:
             case Tile():
+                if item.dim is not None and _apart(item.dim, extent):
+                    raise TypeError(
+                        f"a tile of {item.dim} does not fit this axis of `{self.name}`, which is "
+                        f"{extent}: walk kdsl.tiles({extent}) instead"
+                    )
                 if item.start >= item.stop:
                     return slice(0, 0)
                 if item.start < 0 or item.stop > size:
@@ -223,6 +234,15 @@ class Tensor:
 
     def _outside(self, what: str, size: int) -> IndexError:
         return IndexError(f"{what} is outside `{self.name}`, whose axis has {size} elements")
+
+
+def _apart(dim: Dim, extent: Extent) -> bool:
+    """Two names that are not both numbers at compile time; in a run `==` compares their values."""
+    run = current()
+    known = run.statics if run is not None else frozenset[str]()
+    if not isinstance(extent, Dim) or {dim.name, extent.name} <= known:
+        return False
+    return dim.name != extent.name
 
 
 def _iteration() -> int:
@@ -297,7 +317,8 @@ def tiles(dim: object, start: object, stop: object, size: int | None) -> Iterabl
     last = end if stop is None else min(_integer(stop), end)
     run = current()
     step = size if size is not None else DEFAULT_TILE if run is None else run.tile_size()
-    return [Tile(at, min(at + step, last)) for at in range(first, last, step)]
+    named = dim if isinstance(dim, Dim) else None
+    return [Tile(at, min(at + step, last), named) for at in range(first, last, step)]
 
 
 def _integer(x: object) -> int:

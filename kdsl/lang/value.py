@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -76,14 +76,27 @@ class Value:
 
     def __getitem__(self, item: Any) -> Value:
         items = item if isinstance(item, tuple) else (item,)
-        for i in items:
-            whole = isinstance(i, slice) and i == slice(None)
-            if not (i is None or i is Ellipsis or whole or (i == 0 and 1 in self.shape)):
-                raise TypeError(
-                    f"a value is indexed with `:` and `None` only, got {i!r}; "
-                    "index the tensor itself, or reduce the value"
-                )
-        return Value(self.array[item], self.dtype, self.weak)
+        axes = iter(self.shape)
+        found: tuple[Any, ...] = tuple(self._item(i, axes) for i in items)
+        return Value(np.asarray(self.array[found]), self.dtype, self.weak)
+
+    def _item(self, item: object, axes: Iterator[int]) -> object:
+        """One part of an index; takes the axis that it is of."""
+        if item is None or item is Ellipsis:
+            return item  # what stands behind `...` is not checked before NumPy does
+        size = next(axes, 0)
+        if isinstance(item, slice) and item == slice(None):
+            return item
+        whole = isinstance(item, (DimExpr, Value)) or type(item) in (int, Size)
+        if not whole or (isinstance(item, Value) and (item.ndim or not item.dtype.is_int)):
+            raise TypeError(
+                "a value is indexed with `:`, `None` and single integers, got "
+                f"{item!r}; index the tensor itself, or reduce the value"
+            )
+        index = item.__index__()  # type: ignore[attr-defined]
+        if type(item) is not int and index < 0:
+            raise IndexError(f"index {index} is outside an axis of {size} elements")
+        return index
 
     def __setitem__(self, item: object, value: object) -> NoReturn:
         raise TypeError(

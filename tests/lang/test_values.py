@@ -51,8 +51,11 @@ def test_a_value_never_changes():
     assert y.array.tolist() == [1, 2]
     with pytest.raises(TypeError, match="only tensors have elements to write"):
         y[0] = 3
-    with pytest.raises(TypeError, match="indexed with `:` and `None` only"):
-        y[0]
+    with pytest.raises(TypeError, match="indexed with `:`, `None` and single integers"):
+        y[:1]
+    assert y[0].array == 1
+    with pytest.raises(IndexError, match="index -1 is outside an axis of 2 elements"):
+        y[value(-1, dtype=np.int32)[0]]
 
 
 @pytest.mark.parametrize(
