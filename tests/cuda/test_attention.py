@@ -72,7 +72,7 @@ DTYPES = [("f16", shape) for shape in SHAPES] + [("bf16", shape) for shape in li
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dtype, shape", DTYPES)
+@pytest.mark.parametrize(("dtype", "shape"), DTYPES)
 def test_attention_is_float64_s_within_rounding_and_nothing_is_reported(
     ptx_folder, shape, dtype, causal
 ):

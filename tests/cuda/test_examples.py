@@ -52,7 +52,7 @@ def specialisation(name: str, dtype: str, problem: Problem):
 
 
 @pytest.mark.parametrize(
-    "make, name, dtype, size", picked(), ids=lambda v: v if isinstance(v, str) else None
+    ("make", "name", "dtype", "size"), picked(), ids=lambda v: v if isinstance(v, str) else None
 )
 def test_an_example_is_right_and_nothing_is_reported(ptx_folder, make, name, dtype, size):
     problem = make(DTYPES[dtype], *size)

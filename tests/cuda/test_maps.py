@@ -8,8 +8,8 @@ import pytest
 from kdsl.passes.cuda.maps import Cols, Rows
 
 
-@pytest.mark.parametrize("warps, size", [(1, 16), (4, 128), (2, 64), (4, 64)])
-@pytest.mark.parametrize("kind, copies", [(Rows, 4), (Cols, 8)])
+@pytest.mark.parametrize(("warps", "size"), [(1, 16), (4, 128), (2, 64), (4, 64)])
+@pytest.mark.parametrize(("kind", "copies"), [(Rows, 4), (Cols, 8)])
 def test_each_index_lies_in_as_many_lanes_as_share_it(kind, copies, warps, size):
     found = np.bincount([index for index, *_ in kind(warps, size).places()], minlength=size)
     assert found.tolist() == [copies] * size

@@ -58,7 +58,6 @@ def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
     reduces = any(
         isinstance(s, Let) and isinstance(s.op, Reduce) for s in walk(func.phases[number].body)
     )
-    warps = schedule.warps or ((4, 1) if reduces else (2, 2))
     func = replace(func, axes=_sized(func, func.phases[number], schedule, wide=not reduces))
     for axis in func.axes:
         if axis.kind == "tile" and (axis.size or 16) % 16:
@@ -67,7 +66,13 @@ def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
     tiles = tile_loads(func)
     func = pad(func, tiles)
     sites = {let.name: site for site, let in enumerate(guards(func))}
-    layout = solve(func, func.phases[0], tiles, warps)
+    if schedule.warps is not None:
+        shapes = [schedule.warps]
+    else:
+        # Square parts read the least; what stays in registers needs all columns in one warp.
+        shapes = [(4, 1)] if reduces else [(2, 2), (4, 1)]
+    layouts = [(solve(func, func.phases[0], tiles, warps), warps) for warps in shapes]
+    layout, warps = min(layouts, key=lambda found: len(found[0].staged))
     slots = schedule.slots or (1 if reduces else 2)
     return Planner(func, tiles, layout, warps, sites, slots, schedule.early).plan()
 
