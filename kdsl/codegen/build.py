@@ -67,7 +67,8 @@ def ptx(sources: Mapping[str, str], name: str, arch: str) -> str:
     with tempfile.TemporaryDirectory(prefix="kdsl-ptx-") as folder:
         for file, text in sources.items():
             Path(folder, file).write_text(text, encoding="utf-8")
-        options = shlex.split(_code(f"{name}_cuda.cu", [image]).edges[0][0])
+        oldest = "{}.{}".format(*ARCHS[arch])
+        options = ["--arch", arch, "--oldest", oldest, "--ptx", image.file(name)]
         command = [*toolchain.find_toolchain().command(), "-I", ".", "-I", str(paths.include_dir())]
         run = subprocess.run(
             [*command, *options, f"{name}_cuda.cu"],
@@ -176,7 +177,10 @@ def _code(source: str, images: Sequence[Image]) -> DeviceEdges:
         outs = " ".join(f"--{image.kind} {image.file(name)}" for image in of)
         oldest = "{}.{}".format(*ARCHS[arch])
         edges.append(
-            (f"--arch {arch} --oldest {oldest} {outs}", tuple(image.file(name) for image in of))
+            (
+                f"--packed --arch {arch} --oldest {oldest} {outs}",
+                tuple(image.file(name) for image in of),
+            )
         )
     return DeviceEdges(source, tuple(edges))
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
 
 TYPE_CHECKING = False
@@ -63,6 +65,38 @@ def without_folders_in_code(code: bytes, folders: Sequence[str]) -> bytes:
         dots = b"." + b"/." * ((size - 1) // 2) + b"/" * ((size - 1) % 2)
         code = code.replace(os.fsencode(folder), dots)
     return code
+
+
+def without_section(code: bytes, name: bytes) -> bytes:
+    """Machine code (ELF) with zeros in place of a section; as it is where that cannot be found."""
+    if code[:5] != b"\x7fELF\x02":
+        return code
+    (table,) = struct.unpack_from("<Q", code, 40)
+    size, count, names = struct.unpack_from("<HHH", code, 58)
+    rows = [struct.unpack_from("<IIQQQQ", code, table + i * size) for i in range(count)]
+    for row in rows:
+        start = rows[names][4] + row[0]
+        if code[start : code.index(b"\0", start)] == name:
+            offset, length = row[4], row[5]
+            return code[:offset] + bytes(length) + code[offset + length :]
+    return code
+
+
+def packed(data: bytes) -> bytes:
+    """How data lies in a module: its size, that of the rest, and itself as deflate packs it."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
+    rest = packer.compress(data) + packer.flush()
+    return struct.pack("<QQ", len(data), len(rest)) + rest
+
+
+def write(path: str, data: bytes, kind: str, pack: bool) -> None:
+    """Write what was compiled. A module has no use for the PTX that machine code carries along."""
+    if pack and kind == "ptx":
+        data += b"\0"
+    elif pack:
+        data = without_section(data, b".nv_debug_ptx_txt")
+    with open(path, "wb") as file:
+        file.write(packed(data) if pack else data)
 
 
 class Failed(Exception):
@@ -143,6 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-I", dest="includes", action="append", default=[])
     parser.add_argument("--ptx")
     parser.add_argument("--cubin")
+    parser.add_argument("--packed", action="store_true", help="as modules hold it")
     parser.add_argument("source")
     args = parser.parse_args(arguments)
     major, _, minor = args.oldest.partition(".")
@@ -176,8 +211,7 @@ def _nvrtc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
             data = lowered(text, oldest).encode()
         else:
             data = without_folders_in_code(data, folders)
-        with open(getattr(args, kind), "wb") as file:
-            file.write(data)
+        write(getattr(args, kind), data, kind, args.packed)
 
 
 def _nvcc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
@@ -189,6 +223,11 @@ def _nvcc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
         file.write(text)
     if args.cubin:
         assemble(args.nvcc, args.arch, ptx, args.cubin)
+        with open(args.cubin, "rb") as code:
+            data = code.read()
+        write(args.cubin, data, "cubin", args.packed)
+    if args.ptx:
+        write(args.ptx, text.encode(), "ptx", args.packed)
 
 
 if __name__ == "__main__":

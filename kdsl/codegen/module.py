@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdsl.codegen.context import Compiled, KernelUnit, origins
+from kdsl.codegen.context import VERSION, Compiled, KernelUnit, origins
 from kdsl.codegen.cpu.source import kernel_source
 from kdsl.codegen.cuda.text import with_lines
 from kdsl.codegen.device import DeviceCode
@@ -40,8 +40,10 @@ def module_sources(
         copy = "" if "kdsl_copy" in device.text else "\n#include <kdsl/cuda/copy_kernel.h>\n"
         file = f"{name}_cuda.cu"
         sources[file] = with_lines(device.text + copy, file)
-        files = [(image.symbol, image.file(name), image.kind) for image in device.images]
-        sources[f"{name}_images.s"] = render("host/images.s.j2", files=files)
+        files = [(image.symbol, image.file(name)) for image in device.images]
+        sources[f"{name}_images.s"] = render(
+            "host/images.s.j2", version=VERSION, origin=origins(kernels), files=files
+        )
     return sources
 
 

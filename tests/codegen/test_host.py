@@ -9,6 +9,7 @@ import pytest
 import kdsl
 from kdsl.codegen import targets
 from kdsl.codegen.context import VERSION, Compiled
+from kdsl.codegen.device import DeviceCode
 from kdsl.codegen.module import host_sources, public_header
 from kdsl.dims import dims
 from kdsl.dtypes import DType, f32, i64
@@ -18,6 +19,7 @@ from kdsl.ir import nodes as ir
 from kdsl.ir.types import Type
 from kdsl.passes.specialise import specialise
 from tests.codegen import samples
+from tests.ffi import gpu
 
 BOTH = targets.variants_of("x86_64")[1:]
 
@@ -36,6 +38,18 @@ def test_header_beside_an_exported_library(golden):
 def test_a_module_of_one_variant_and_one_specialisation(golden):
     sources = host_sources("axpy", [samples.axpy()], BOTH[:1])
     golden("host/axpy.cc", sources["axpy.cc"])
+
+
+def test_a_module_for_gpus(golden):
+    sources = gpu.sources()
+    golden("host/gpu.cc", sources["gpu.cc"])
+    golden("host/gpu_images.s", sources["gpu_images.s"])
+
+
+def test_a_module_for_cpus_and_gpus(golden):
+    unit = gpu.on_cuda(samples.attention(), on_cpu=True)
+    device = DeviceCode("", gpu.KERNELS, gpu.IMAGES)
+    golden("host/both.cc", host_sources("both", [unit], BOTH, device)["both.cc"])
 
 
 def test_lines_have_at_most_100_columns_but_for_metadata():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -130,19 +132,36 @@ def compilers():
 def compile_source(tmp_path, monkeypatch, compiler, images, source=SOURCE):
     monkeypatch.setenv("KDSL_CUDA_COMPILER", compiler)
     parts = "\n".join(f'.incbin "{image.file("m")}"' for image in images)
-    sources = {"m.cc": "", "m_cuda.cu": source, "m_images.s": f".section .rodata\n{parts}\n"}
+    sources = {
+        "m.cc": "",
+        "m_cuda.cu": source,
+        "m_images.s": f'.section .rodata\n.ascii "images:"\n{parts}\n.ascii "end."\n',
+    }
     build(sources, tmp_path / "m.so", (), tmp_path / "m.log", images)
     return (tmp_path / "m.so").read_bytes()
+
+
+def unpacked(library):
+    """The images in a library, as the module unpacks them."""
+    found = []
+    start = library.index(b"images:") + len(b"images:")
+    while library[start : start + 4] != b"end.":
+        size, packed = struct.unpack_from("<QQ", library, start)
+        data = zlib.decompress(library[start + 16 : start + 16 + packed], -15)
+        assert len(data) == size
+        found.append(data)
+        start += 16 + packed
+    return found
 
 
 @pytest.mark.parametrize("compiler", compilers())
 def test_machine_code_and_old_ptx_come_out(tmp_path, monkeypatch, compiler):
     images = (Image("sm_80", "cubin"), Image("sm_80", "ptx"))
     library = compile_source(tmp_path, monkeypatch, compiler, images)
-    assert library.count(b"\x7fELF") == 2
-    assert b".version 7.0\n.target sm_80" in library
-    text = library[library.index(b".version 7.0") :]
-    assert str(tmp_path).encode() not in library, "the same on every machine"
+    code, text = unpacked(library)
+    assert code[:4] == b"\x7fELF" and b"mul.f32" not in code, "PTX is beside it"
+    assert b".version 7.0\n.target sm_80" in text and text[-1] == 0
+    assert str(tmp_path).encode() not in code + text, "the same on every machine"
     assert b'.file\t1 "m_cuda.cu"' in text
     assert b"mul" in text and b"fma" not in text, "contracted is what the kernel says"
 

@@ -47,6 +47,7 @@ def unit(unit_path: Path) -> ctypes.CDLL:
     for name in ("floordiv", "mod"):
         function = getattr(library, f"unit_{name}")
         function.restype, function.argtypes = ctypes.c_long, [ctypes.c_long] * 2
+    library.unit_inflate.argtypes = [ctypes.c_char_p, ctypes.c_size_t] * 2
     library.unit_parallel.argtypes = [ctypes.c_long, ctypes.c_void_p, *[ctypes.c_int] * 3]
     library.__kdsl_last_error.restype = ctypes.c_char_p
     return library

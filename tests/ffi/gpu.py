@@ -92,10 +92,13 @@ def on_cuda(unit: KernelUnit, on_cpu: bool = False) -> KernelUnit:
 
 def build_module(path: Path, images: Sequence[Image] = IMAGES) -> None:
     """The module with axpy, attention, take and room for GPUs alone."""
+    build(sources(images), path, (), path.with_suffix(".log"), images)
+
+
+def sources(images: Sequence[Image] = IMAGES) -> dict[str, str]:
     wanted = (samples.axpy(), samples.attention(), samples.take(), samples.room())
     units = [on_cuda(unit) for unit in wanted]
-    sources = module_sources("gpu", units, (), DeviceCode(SOURCE, KERNELS, tuple(images)))
-    build(sources, path, (), path.with_suffix(".log"), images)
+    return module_sources("gpu", units, (), DeviceCode(SOURCE, KERNELS, tuple(images)))
 
 
 def build_driver(path: Path, *flags: str) -> None:

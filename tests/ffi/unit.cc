@@ -2,6 +2,7 @@
 #include <kdsl/ffi/call.h>
 #include <kdsl/ffi/cpu.h>
 #include <kdsl/ffi/export.h>
+#include <kdsl/ffi/inflate.h>
 
 using kdsl::i64;
 
@@ -18,6 +19,11 @@ KDSL_EXPORT int unit_overlaps_itself(const kdsl::Region* view) {
 KDSL_EXPORT void unit_copy(i64 element_bytes, char* to, const i64* to_strides, char* from,
                            const i64* from_strides, const int64_t* sizes, int ndim) {
   kdsl::copy_elements(element_bytes, {to, to_strides}, {from, from_strides}, sizes, ndim);
+}
+
+KDSL_EXPORT int unit_inflate(const unsigned char* data, size_t size, unsigned char* out,
+                             size_t capacity) {
+  return kdsl::Inflate(data, size, out, capacity).run();
 }
 
 static const char* keep(const kdsl::Text& text) {

@@ -4,6 +4,7 @@
 #include <kdsl/ffi/call.h>
 #include <kdsl/ffi/cuda.h>
 #include <kdsl/ffi/export.h>
+#include <kdsl/ffi/inflate.h>
 #include <kdsl/room.h>
 
 namespace kdsl {
@@ -16,7 +17,18 @@ struct CudaImage {
   /// sm_90a: for this architecture alone.
   bool is_exact;
   bool is_ptx;
+  /// Two sizes of 8 bytes, of the code and of what follows, and the code as deflate packs it.
   const unsigned char* data;
+
+  /// The code, for kdsl_free; null where memory is short.
+  unsigned char* unpack() const {
+    uint64_t sizes[2];
+    kdsl_memcpy(sizes, data, sizeof(sizes));
+    auto* code = static_cast<unsigned char*>(kdsl_malloc(sizes[0]));
+    if (code && Inflate(data + sizeof(sizes), sizes[1], code, sizes[0]).run()) return code;
+    kdsl_free(code);
+    return nullptr;
+  }
 };
 
 /// One parallel loop of a kernel: one launch.
@@ -259,9 +271,13 @@ inline bool CudaModule::load(const CudaDriver& driver, CudaGpu& gpu, CudaFailure
   while (const CudaImage* image = better(driver, gpu.arch, tried)) {
     tried |= uint64_t{1} << (image - images_);
     const bool library = driver.has_libraries();
-    const CudaResult result = library ? driver.library_load(&gpu.code, image->data, nullptr,
-                                                            nullptr, 0, nullptr, nullptr, 0)
-                                      : driver.module_load(&gpu.code, image->data);
+    unsigned char* code = image->unpack();
+    if (!code) return why.note("malloc", kCudaOutOfMemory);
+    // The driver makes a copy of it.
+    const CudaResult result =
+        library ? driver.library_load(&gpu.code, code, nullptr, nullptr, 0, nullptr, nullptr, 0)
+                : driver.module_load(&gpu.code, code);
+    kdsl_free(code);
     if (result == 0) return true;
     gpu.code = nullptr;
     why.note(library ? "cuLibraryLoadData" : "cuModuleLoadData", result);
