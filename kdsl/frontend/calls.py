@@ -13,7 +13,7 @@ from typing import Any
 from kdsl.dims import DimExpr
 from kdsl.dtypes import DType, f32
 from kdsl.errors import Span
-from kdsl.frontend import elementwise, tiles
+from kdsl.frontend import elementwise, indexing, reshaping, sorting, tiles
 from kdsl.frontend.context import Context
 from kdsl.frontend.extents import as_int
 from kdsl.frontend.values import (
@@ -33,7 +33,7 @@ from kdsl.lang.ops import FUNCTIONS, OPS, REDUCTIONS, SCANS
 _SPREADS = ("var", "std")
 _REDUCING = (*REDUCTIONS, "mean", *_SPREADS)
 _SCANNING = {f"cum{fn}": fn for fn in SCANS}
-METHODS = frozenset((*_REDUCING, *_SCANNING, "astype"))
+METHODS = frozenset((*_REDUCING, *_SCANNING, "astype", "reshape"))
 
 
 @dataclass(slots=True)
@@ -179,8 +179,41 @@ def _scan(ctx: Context, fn: str, operand: Operand, bound: Mapping[str, Operand],
     return tiles.scan(ctx, fn, operand, axis.value, axis.span)
 
 
+def _sorting(fn: str) -> Lowered:
+    def lower(ctx: Context, arguments: Arguments) -> object:
+        bound = arguments.bind(ctx, fn, "x k axis=" if fn == "topk" else "x axis=")
+        axis = bound.get("axis", Operand(None, arguments.span))
+        if fn == "topk":
+            k = static_int(ctx, bound["k"], "k of `topk`")
+            return sorting.topk(ctx, bound["x"], k, axis.value, axis.span)
+        return sorting.sort(ctx, fn, bound["x"], axis.value, axis.span)
+
+    return lower
+
+
+def _take(ctx: Context, tensor: TensorRef, arguments: Arguments) -> object:
+    bound = arguments.bind(ctx, "take", "index *mask= *other=")
+    return indexing.take(
+        ctx, tensor, bound["index"], bound.get("mask"), bound.get("other"), arguments.span
+    )
+
+
+def _reshape(ctx: Context, owner: Operand, arguments: Arguments) -> object:
+    if arguments.named or not arguments.positional:
+        raise ctx.type_error("`reshape` takes the lengths of the axes", arguments.span)
+    sizes = arguments.positional
+    if len(sizes) == 1 and isinstance(sizes[0].value, tuple):
+        sizes = [Operand(v, sizes[0].span) for v in sizes[0].value]
+    lengths = [static_int(ctx, o, "the length of an axis") for o in sizes]
+    return reshaping.reshape(ctx, owner, lengths, arguments.span)
+
+
 def _method(ctx: Context, method: Method, arguments: Arguments) -> object:
     owner = Operand(method.owner, method.span)
+    if isinstance(method.owner, TensorRef):
+        return _take(ctx, method.owner, arguments)
+    if method.name == "reshape":
+        return _reshape(ctx, owner, arguments)
     if method.name == "astype":
         dtype = ctx.dtype(arguments.bind(ctx, "astype", "dtype")["dtype"])
         return ctx.cast(ctx.val(owner), dtype, arguments.span)
@@ -285,6 +318,7 @@ _LANGUAGE: dict[object, Lowered] = {
     builtins.divmod: _divmod,
 }
 _LANGUAGE |= {function: _reduction(fn) for function, fn in names.REDUCTIONS.items()}
+_LANGUAGE |= {function: _sorting(fn) for function, fn in names.SORTS.items()}
 _LANGUAGE |= {function: _scanning(fn) for function, fn in names.SCANS.items()}
 
 _LOOPS: dict[object, str] = {

@@ -356,6 +356,8 @@ def _of_tensor(ctx: Context, tensor: TensorRef, name: str, owner: Operand, span:
             return tensor.type.ndim
         case "shape":
             return tensor.type.shape
+        case "take":
+            return Method(name, tensor, owner.span)
     ctx.value(owner)
     raise ctx.type_error(f"a tensor has no `{name}`", span)
 

@@ -46,6 +46,44 @@ def load(ctx: Context, tensor: TensorRef, items: Sequence[Operand], span: Span) 
     return ctx.builder.let(op, tensor.dtype, shape, span=span, axes=axes)
 
 
+def take(
+    ctx: Context, tensor: TensorRef, index: Operand, mask: Operand | None, other: Operand | None,
+    span: Span,
+) -> Val:  # fmt: skip
+    """`tensor.take(index, mask=c, other=0)`: `tensor[index]` where the mask holds; what is not
+    taken is not read, and its index may be anything."""
+    items = [index]
+    if isinstance(index.value, tuple):
+        items = [Operand(v, index.span) for v in index.value]
+    if mask is None or mask.value is True:
+        if mask is None and other is not None:
+            raise ctx.type_error("`take` has no mask for `other` to stand beside", other.span)
+        return load(ctx, tensor, items, span)
+    chosen = ctx.val(mask)
+    if chosen.dtype is not boolean:
+        raise ctx.type_error("the mask of `take` must be bool", mask.span, describe(chosen))
+    if not any(isinstance(i.value, Val) for i in items):
+        raise ctx.type_error(
+            "a mask is for indices that are computed", mask.span, "here each is always inside",
+            "choose of what is read: kdsl.where(mask, x[...], other)",
+        )  # fmt: skip
+    zero = Operand(0, span)
+
+    def masked(item: Operand) -> Operand:
+        if not isinstance(item.value, Val):
+            return item
+        inside = elementwise.apply(ctx, "where", [Operand(chosen, mask.span), item, zero], span)
+        return Operand(inside, item.span)
+
+    found = load(ctx, tensor, [masked(i) for i in items], span)
+    behind = len(found.shape) - len(chosen.shape)
+    chosen = replace(chosen, shape=(*chosen.shape, *(None,) * behind))
+    choose = [Operand(chosen, mask.span), Operand(found, span), other or zero]
+    result = elementwise.apply(ctx, "where", choose, span)
+    assert isinstance(result, Val)
+    return result
+
+
 def store(
     ctx: Context, tensor: TensorRef, items: Sequence[Operand], value: Operand, span: Span
 ) -> None:

@@ -157,7 +157,7 @@ def reduce(
 ) -> Val:
     """`x.max(axis=1)`; without an axis over all of them."""
     val = ctx.val(operand)
-    places = _axes_of(ctx, val, axis, operand, span)
+    places = axes_of(ctx, val, axis, operand, span)
     if fn == "mean":
         return _mean(ctx, operand, places, keepdims, span)
     info = REDUCTIONS[fn]
@@ -201,7 +201,7 @@ def _degenerate(ctx: Context, fn: str, val: Val, axis: str | None, shape: Shape,
 def scan(ctx: Context, fn: str, operand: Operand, axis: object, span: Span) -> Val:
     """`x.cumsum(axis=1)`: a running total along one axis, which the result keeps."""
     val = ctx.val(operand)
-    places = _axes_of(ctx, val, axis, operand, span)
+    places = axes_of(ctx, val, axis, operand, span)
     if len(places) != 1:
         raise ctx.type_error(
             f"`cum{fn}` needs one axis", span, describe(val), "say which: axis=..."
@@ -215,7 +215,7 @@ def scan(ctx: Context, fn: str, operand: Operand, axis: object, span: Span) -> V
     return ctx.builder.let(op, dtypes.result, val.shape, span=span, axes=axes)
 
 
-def _axes_of(ctx: Context, val: Val, axis: object, operand: Operand, span: Span) -> tuple[int, ...]:
+def axes_of(ctx: Context, val: Val, axis: object, operand: Operand, span: Span) -> tuple[int, ...]:
     rank = len(val.shape)
     if axis is None:
         return tuple(range(rank))
@@ -261,7 +261,7 @@ def spread(
 ) -> Val:
     """`x.var(axis=1)` and `x.std(axis=1)`: of what is left without the mean."""
     val = ctx.val(operand)
-    places = _axes_of(ctx, val, axis, operand, span)
+    places = axes_of(ctx, val, axis, operand, span)
     mean = _mean(ctx, operand, places, True, span)
     rest = elementwise.apply(ctx, "sub", [operand, Operand(mean, span)], span)
     square = elementwise.apply(ctx, "mul", [Operand(rest, span)] * 2, span)

@@ -100,6 +100,28 @@ def cumsum(x: object, axis: int | None = None) -> Any:
     return scan("sum", x, axis)
 
 
+def sort(x: object, axis: int = -1) -> Any:
+    """The elements along an axis from the smallest to the largest; NaN comes last."""
+    from kdsl.lang.value import sort as meaning
+
+    return meaning("sort", x, axis)
+
+
+def argsort(x: object, axis: int = -1) -> Any:
+    """Where the elements along an axis are in order, i64; equal ones keep theirs, NaN is last."""
+    from kdsl.lang.value import sort as meaning
+
+    return meaning("argsort", x, axis)
+
+
+def topk(x: object, k: int, axis: int = -1) -> Any:
+    """The k largest elements along an axis in order, and where they are, i64; of equal ones the
+    first comes first, NaN is above all numbers."""
+    from kdsl.lang.value import topk as meaning
+
+    return meaning(x, k, axis)
+
+
 def dot(a: Value, b: Value) -> Value:
     """The matrix product of two tiles of one dtype; accumulates in f32 (f64, i32 for i8)."""
     from kdsl.lang.value import dot as meaning
@@ -187,6 +209,9 @@ def inline(fn: F) -> F:
 REDUCTIONS: dict[object, str] = {
     f: f.__name__ for f in (sum, prod, max, min, mean, var, std, any, all, argmax, argmin)
 }
+
+#: Functions of this module that order, by object.
+SORTS: dict[object, str] = {f: f.__name__ for f in (sort, argsort, topk)}
 
 #: Functions of this module that scan, by object.
 SCANS: dict[object, str] = {cumsum: "sum"}

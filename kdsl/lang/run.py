@@ -12,6 +12,7 @@ from kdsl.dims import Dim, DimExpr, Extent, Size
 from kdsl.dtypes import DType, DTypeVar, boolean, i64
 from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype, numpy_dtype
 from kdsl.lang.context import DEFAULT_TILE, chosen_dtype, current
+from kdsl.lang.functions import where
 from kdsl.lang.literals import is_literal
 from kdsl.lang.promote import check_literal
 from kdsl.lang.races import Race, Watch
@@ -110,6 +111,20 @@ class Tensor:
         value = Value(np.array(self.array[index]), self.dtype)
         value.place = self, index
         return value
+
+    def take(self, index: object, *, mask: object = None, other: object = None) -> Any:
+        """`self[index]` where the mask holds, else `other`; what is not taken is not read."""
+        if mask is None:
+            if other is not None:
+                raise TypeError("`take` has no mask for `other` to stand beside")
+            return self[index]
+        items = index if isinstance(index, tuple) else (index,)
+        masked = tuple(where(mask, i, 0) if isinstance(i, Value) else i for i in items)
+        found, chosen = self[masked], plain(mask)
+        if isinstance(chosen, Value):
+            behind = (..., *(None,) * (found.ndim - chosen.ndim))
+            chosen = Value(chosen.array[behind], chosen.dtype)
+        return where(chosen, found, 0 if other is None else other)
 
     def __setitem__(self, item: object, value: object) -> None:
         if self.kind == "in":

@@ -194,6 +194,11 @@ class Value:
     def argmin(self, axis: Any = None, *, keepdims: bool = False) -> Any:
         return reduction("argmin", self, axis, keepdims)
 
+    def reshape(self, *lengths: Any) -> Value:
+        """The same elements in the same order, as other axes."""
+        sizes = lengths[0] if len(lengths) == 1 and isinstance(lengths[0], tuple) else lengths
+        return Value(self.array.reshape(sizes), self.dtype, self.weak)
+
     # ---- scans
 
     def cumsum(self, axis: Any = None) -> Any:
@@ -333,6 +338,37 @@ def scan(fn: str, x: object, axis: Any) -> Value:
     dtypes = SCANS[fn].rule(Operand(value.dtype, value.weak))
     array = SCANS[fn].numpy(cast(value.array, dtypes.compute), axes[0])
     return Value(array, dtypes.result)
+
+
+def sort(fn: str, x: object, axis: Any) -> Value:
+    """The elements along an axis in order, or where they are. Raises TypeError."""
+    value, place = _ordered(fn, x, axis)
+    order = np.argsort(value.array, axis=place, kind="stable").astype(np.int64)
+    if fn == "argsort":
+        return Value(order)
+    return Value(np.take_along_axis(value.array, order, place), value.dtype)
+
+
+def topk(x: object, k: int, axis: Any) -> tuple[Value, Value]:
+    """The k largest along an axis, and where they are. Raises TypeError, ValueError."""
+    value, place = _ordered("topk", x, axis)
+    size = value.shape[place]
+    if not 1 <= k <= size:
+        raise ValueError(f"`topk` of {k} elements of an axis that has {size}")
+    back = np.flip(value.array, place)
+    order = size - 1 - np.flip(np.argsort(back, axis=place, kind="stable"), place)
+    first = np.take(order, np.arange(k), axis=place).astype(np.int64)
+    return Value(np.take_along_axis(value.array, first, place), value.dtype), Value(first)
+
+
+def _ordered(fn: str, x: object, axis: Any) -> tuple[Value, int]:
+    value = plain(x)
+    if not isinstance(value, Value) or value.dtype is boolean:
+        raise TypeError(f"`{fn}` is of tiles of numbers")
+    axes = _axes(value.ndim, axis)
+    if len(axes) != 1:
+        raise TypeError(f"`{fn}` needs one axis: say which, axis=...")
+    return value.astype(promote.extremum(_kind(value)).compute), axes[0]
 
 
 def _axes(rank: int, axis: Any) -> tuple[int, ...]:

@@ -57,6 +57,8 @@ def literal(text: str, dtype: DType) -> str:
         return "true" if text == "True" else "false"
     if not dtype.is_float:
         value = int(text)
+        if value == -(2**63):
+            return f"({value + 1}L - 1)"  # its size alone is no long
         if dtype.bits < 64 or abs(value) < 2**31:
             return f"{value}" if value >= 0 else f"({value})"
         return f"{value}{'UL' if dtype.kind == 'uint' else 'L'}"
@@ -160,9 +162,7 @@ def neutral(fn: str, dtype: DType) -> str:
             low = 0 if dtype.kind == "uint" else -(2 ** (dtype.bits - 1))
             high = 2**dtype.bits - 1 if dtype.kind == "uint" else -low - 1
             value = low if fn == "max" else high
-            if value == -(2**63):
-                return f"({value + 1}L - 1)"
-            return literal(str(value), dtype) if abs(value) < 2**31 else f"({value}UL)"
+            return literal(str(value), dtype) if value < 2**31 else f"({value}UL)"
     raise InternalError(f"neutral: no rule for {fn} of {dtype}")
 
 
