@@ -34,6 +34,7 @@ void kdsl_free(void* block) __asm__("free");
 void* kdsl_memcpy(void* to, const void* from, size_t size) __asm__("memcpy");
 char* kdsl_getenv(const char* name) __asm__("getenv");
 int kdsl_snprintf(char* text, size_t size, const char* format, ...) __asm__("snprintf");
+long kdsl_write(int file, const void* data, size_t size) __asm__("write");
 double kdsl_strtod(const char* text, char** end) __asm__("strtod");
 int kdsl_clock_gettime(int clock, long* seconds_and_nanoseconds) __asm__("clock_gettime");
 int kdsl_getpid() __asm__("getpid");
@@ -44,6 +45,8 @@ long kdsl_syscall(long number, ...) __asm__("syscall");
 #undef KDSL_PINNED
 #undef KDSL_OLDEST_GLIBC
 
+// Functions of the module itself, also where it is compiled without -fvisibility=hidden.
+#pragma GCC visibility push(hidden)
 namespace kdsl {
 
 /// A function of another library in this process, or null. `handle` null: every global one.
@@ -73,3 +76,4 @@ inline void* this_thread() {
 }
 
 }  // namespace kdsl
+#pragma GCC visibility pop

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "errors.h"
 
 typedef struct {
   PyObject_HEAD void* handle;
@@ -13,6 +13,27 @@ typedef struct {
 } Library;
 
 static PyTypeObject* library_type;
+
+// What a module of the headers for hand-written kernels registered while it was loaded, and had no
+// table of ours yet: KdslGlobal of kdsl/native/registry.h.
+typedef struct Registered {
+  struct Registered* next;
+  TVMFFIByteArray name;
+  TVMFFIObject* function;
+  int taken;
+} Registered;
+
+static int take_globals(void* handle) {
+  int (*set)(const TVMFFIByteArray* name, TVMFFIObjectHandle function, int override_it);
+  Registered** first = dlsym(handle, "__kdsl_globals");
+  *(void**)&set = rt_symbol("TVMFFIFunctionSetGlobal");
+  for (Registered* r = first ? *first : NULL; r && set; r = r->next) {
+    if (r->taken) continue;
+    if (set(&r->name, r->function, 0)) return -1;
+    r->taken = 1;
+  }
+  return 0;
+}
 
 static PyObject* library_open(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static char* names[] = {"path", NULL};
@@ -28,6 +49,10 @@ static PyObject* library_open(PyTypeObject* type, PyObject* args, PyObject* kwar
   if (!handle) return NULL;
   const KdslRuntime** table = dlsym(handle, "__kdsl_rt");
   if (table) *table = &rt_table;
+  if (table && take_globals(handle)) {
+    rt_error_raise("a global function");
+    return NULL;
+  }
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Library* self = (Library*)allocate(type, 0);
   if (!self) return NULL;

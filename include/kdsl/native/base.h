@@ -1,0 +1,96 @@
+// kdsl/native/base.h: the ground of the headers for hand-written kernels: macros, the module's
+// slots.
+//
+// These headers offer the C++ names of TVM FFI (namespace tvm::ffi) over the same C ABI, without a
+// library to link: what a runtime holds (errors, streams, allocators, global functions) is looked
+// up when it is first needed. All of it has hidden visibility, so that modules never share code by
+// accident. They throw; nothing else of kdsl does, and no exception leaves a packed function.
+#pragma once
+
+#include <exception>
+#include <initializer_list>
+#include <iosfwd>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+// Not in the block below: what it declares is libc's.
+#include <kdsl/ffi/libc.h>
+
+#pragma GCC visibility push(hidden)
+#include <kdsl/ffi/error.h>
+#include <kdsl/ffi/tensor.h>
+#pragma GCC visibility pop
+
+#define TVM_FFI_VERSION_MAJOR 0
+#define TVM_FFI_VERSION_MINOR 1
+#define TVM_FFI_VERSION_PATCH 15
+
+#define TVM_FFI_DLL __attribute__((visibility("default")))
+#define TVM_FFI_DLL_EXPORT __attribute__((visibility("default")))
+#define TVM_FFI_WEAK __attribute__((weak))
+#define TVM_FFI_INLINE __attribute__((always_inline)) inline
+#define TVM_FFI_NO_INLINE __attribute__((noinline))
+#define TVM_FFI_COLD_CODE __attribute__((cold))
+#define TVM_FFI_UNREACHABLE() __builtin_unreachable()
+#define TVM_FFI_PREDICT_FALSE(condition) (__builtin_expect(static_cast<bool>(condition), 0))
+#define TVM_FFI_PREDICT_TRUE(condition) (__builtin_expect(static_cast<bool>(condition), 1))
+#define TVM_FFI_FUNC_SIG __PRETTY_FUNCTION__
+#define TVM_FFI_STR_CONCAT_(a, b) a##b
+#define TVM_FFI_STR_CONCAT(a, b) TVM_FFI_STR_CONCAT_(a, b)
+
+/// Code that runs when the module is loaded: TVM_FFI_STATIC_INIT_BLOCK() { ... }
+#define TVM_FFI_STATIC_INIT_BLOCK() KDSL_STATIC_INIT_(TVM_FFI_STR_CONCAT(kdsl_init_, __COUNTER__))
+#define KDSL_STATIC_INIT_(name) __attribute__((constructor)) static void name()
+
+extern "C" {
+// Each source file of a module may hold these; the linker keeps one.
+__attribute__((weak, visibility("default"))) const KdslRuntime* __kdsl_rt = nullptr;
+__attribute__((weak, visibility("default"))) const char* __kdsl_last_error(void) {
+  return kdsl::last_error();
+}
+}
+
+#pragma GCC visibility push(hidden)
+namespace tvm::ffi {
+
+using TypeIndex = TVMFFITypeIndex;
+
+/// Asks for an object that is filled in later.
+struct UnsafeInit {};
+
+namespace detail {
+
+inline bool same_bytes(const char* a, const char* b, size_t size) {
+  return size == 0 || __builtin_memcmp(a, b, size) == 0;
+}
+
+/// Memory, or std::bad_alloc.
+inline void* allocate(size_t size) {
+  void* block = kdsl_malloc(size);
+  if (TVM_FFI_PREDICT_FALSE(!block)) throw std::bad_alloc();
+  return block;
+}
+
+inline void retain(TVMFFIObject* object) {
+  __atomic_fetch_add(&object->combined_ref_count, 1, __ATOMIC_RELAXED);
+}
+
+/// A function of the loader's table, or of libtvm_ffi; null where the process has neither.
+KDSL_COLD inline void* in_table(const char* name) {
+  const KdslRuntime* table = __kdsl_rt;
+  if (!table || table->size <= offsetof(KdslRuntime, symbol) || !table->symbol) return nullptr;
+  return table->symbol(name);
+}
+KDSL_COLD inline void* in_tvm_ffi(const char* name) {
+  return reinterpret_cast<void*>(kdsl::find_in_tvm_ffi<void()>(name));
+}
+template <class Function>
+Function* in_runtime(const char* name) {
+  void* found = in_table(name);
+  return reinterpret_cast<Function*>(found ? found : in_tvm_ffi(name));
+}
+
+}  // namespace detail
+}  // namespace tvm::ffi
+#pragma GCC visibility pop

@@ -1,0 +1,288 @@
+// kdsl/native/error.h: Error, which is thrown in a module and raised in the runtimes at its border.
+#pragma once
+
+#include <kdsl/native/string.h>
+
+#pragma GCC visibility push(hidden)
+namespace tvm::ffi {
+
+enum { kTVMFFIBacktraceUpdateModeReplace = 0, kTVMFFIBacktraceUpdateModeAppend = 1 };
+
+class ErrorObj : public Object, public TVMFFIErrorCell {
+ public:
+  static constexpr int32_t _type_index = kTVMFFIError;
+};
+
+namespace detail {
+
+KDSL_COLD inline TVMFFIByteArray copy_text(TVMFFIByteArray first, TVMFFIByteArray second) noexcept {
+  Writer text = {};
+  text.append(first.data, first.size).append(second.data, second.size);
+  return text.bytes();
+}
+
+/// A new Error object, whose texts are blocks of their own; null without memory.
+KDSL_COLD inline TVMFFIObject* new_error(TVMFFIByteArray kind, TVMFFIByteArray message,
+                                         TVMFFIByteArray backtrace) noexcept {
+  auto* made = static_cast<KdslErrorObject*>(kdsl_malloc(sizeof(KdslErrorObject)));
+  if (!made) return nullptr;
+  made->head = {KDSL_REF_COUNT_ONE, kTVMFFIError, 0, [](void* self, int flags) {
+                  const TVMFFIErrorCell& cell = static_cast<KdslErrorObject*>(self)->error;
+                  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
+                    for (const TVMFFIByteArray& text : {cell.kind, cell.message, cell.backtrace}) {
+                      if (text.size) kdsl_free(const_cast<char*>(text.data));
+                    }
+                    for (void* object : {cell.cause_chain, cell.extra_context}) {
+                      if (object) kdsl::release(static_cast<TVMFFIObject*>(object));
+                    }
+                  }
+                  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
+                }};
+  made->error = {copy_text(kind, {}),
+                 copy_text(message, {}),
+                 copy_text(backtrace, {}),
+                 [](TVMFFIObjectHandle self, const TVMFFIByteArray* text, int32_t mode) {
+                   auto& cell = static_cast<KdslErrorObject*>(self)->error;
+                   const TVMFFIByteArray old = cell.backtrace;
+                   const bool append = mode == kTVMFFIBacktraceUpdateModeAppend;
+                   cell.backtrace = append ? copy_text(old, *text) : copy_text(*text, {});
+                   if (old.size) kdsl_free(const_cast<char*>(old.data));
+                 },
+                 nullptr,
+                 nullptr};
+  return &made->head;
+}
+
+}  // namespace detail
+
+/// What TVM_FFI_THROW throws. `kind` is the name of the Python exception that it becomes.
+class Error : public ObjectRef, public std::exception {
+ public:
+  using ContainerType = ErrorObj;
+  static constexpr bool _type_is_nullable = false;
+
+  KDSL_COLD Error(TVMFFIByteArray kind, TVMFFIByteArray message, TVMFFIByteArray backtrace)
+      : Error(detail::new_error(kind, message, backtrace)) {}
+  Error(const String& kind, const String& message, const String& backtrace)
+      : Error(kind.bytes(), message.bytes(), backtrace.bytes()) {}
+  explicit Error(UnsafeInit tag) : ObjectRef(tag) {}
+  /// Takes over a reference.
+  explicit Error(TVMFFIObject* object) : ObjectRef(own_object(object)) {
+    if (!object) throw std::bad_alloc();
+  }
+
+  String kind() const { return cell()->kind; }
+  String message() const { return cell()->message; }
+  String backtrace() const { return cell()->backtrace; }
+  const char* what() const noexcept override { return cell()->message.data; }
+  const ErrorObj* operator->() const { return cell(); }
+  void UpdateBacktrace(const TVMFFIByteArray* text, int32_t mode) {
+    cell()->update_backtrace(cell(), text, mode);
+  }
+
+ private:
+  ErrorObj* cell() const { return static_cast<ErrorObj*>(data_.get()); }
+};
+
+/// Says that the environment, e.g. Python, has its own error set already.
+inline Error EnvErrorAlreadySet() { return Error("EnvErrorAlreadySet", "", ""); }
+
+namespace detail {
+
+inline TVMFFIByteArray bytes_of(const char* text) { return {text, __builtin_strlen(text)}; }
+
+/// A String of a text that is done with.
+KDSL_COLD inline String take(Writer& text) {
+  String taken(text.bytes());
+  text.free();
+  return taken;
+}
+
+/// Raise the error that is `object` in every runtime that is there: the caller's is one of them.
+KDSL_COLD inline void raise_object(TVMFFIObject* object) noexcept {
+  using SetRaised = void(TVMFFIObjectHandle);
+  const TVMFFIErrorCell& cell = reinterpret_cast<KdslErrorObject*>(object)->error;
+  kdsl::keep_error(cell.kind.data, cell.message.data);
+  void* ours = in_table("TVMFFIErrorSetRaised");
+  if (ours) {
+    reinterpret_cast<SetRaised*>(ours)(object);
+  } else if (__kdsl_rt && __kdsl_rt->raise) {
+    __kdsl_rt->raise(cell.kind.data, cell.message.data);
+  }
+  void* theirs = in_tvm_ffi("TVMFFIErrorSetRaised");
+  if (theirs && theirs != ours) reinterpret_cast<SetRaised*>(theirs)(object);
+}
+/// Raise an error of a text that is done with. Returns -1, what a packed function then returns.
+KDSL_COLD inline int raise(const char* kind, Writer& text) noexcept {
+  kdsl::raise(kind, text.data());
+  text.free();
+  return -1;
+}
+
+/// What a call that failed has raised.
+KDSL_COLD inline Error take_raised() {
+  using MoveRaised = void(TVMFFIObjectHandle*);
+  TVMFFIObjectHandle first = nullptr, second = nullptr;
+  void* ours = in_table("TVMFFIErrorMoveFromRaised");
+  if (ours) reinterpret_cast<MoveRaised*>(ours)(&first);
+  void* theirs = in_tvm_ffi("TVMFFIErrorMoveFromRaised");
+  if (theirs && theirs != ours) reinterpret_cast<MoveRaised*>(theirs)(&second);
+  if (first && second) kdsl::release(static_cast<TVMFFIObject*>(second));
+  if (!first) first = second;
+  if (first) return Error(static_cast<TVMFFIObject*>(first));
+  return Error("RuntimeError", "a function failed without saying why", "");
+}
+[[noreturn]] KDSL_COLD inline void throw_raised() { throw take_raised(); }
+
+/// Throws an error of a text that is done with.
+[[noreturn]] KDSL_COLD inline void fail(const char* kind, Writer& text, Writer place = {}) {
+  TVMFFIObject* made = new_error(bytes_of(kind), text.bytes(), place.bytes());
+  text.free();
+  place.free();
+  throw Error(made);
+}
+[[noreturn]] KDSL_COLD inline void fail(const char* kind, const char* message) {
+  Writer text = {};
+  fail(kind, text << message);
+}
+
+/// Collects the text of an error and throws it at the end of the statement.
+class Thrower {
+ public:
+  KDSL_COLD Thrower(const char* kind, const char* file, int line, const char* function) noexcept
+      : kind_(kind), text_{}, place_{} {
+    place_ << "  File \"" << file << "\", line " << line << ", in " << function << "\n";
+  }
+  [[noreturn]] KDSL_COLD ~Thrower() noexcept(false) { fail(kind_, text_, place_); }
+  Writer& stream() noexcept { return text_; }
+
+ private:
+  const char* kind_;
+  Writer text_, place_;
+};
+
+/// Raises the exception that is being handled; -1. Exceptions of a module end here and nowhere
+/// else.
+KDSL_COLD inline int raise_current() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    raise_object(ObjectAccess::head(error));
+  } catch (const std::bad_alloc&) {
+    kdsl::raise("MemoryError", "out of memory");
+  } catch (const std::exception& error) {
+    kdsl::raise("InternalError", error.what());
+  } catch (...) {
+    kdsl::raise("InternalError", "an exception that is no std::exception");
+  }
+  return -1;
+}
+
+/// The text of a comparison that does not hold; no text where it holds.
+struct Compared {
+  bool failed = false;
+  Writer text = {};
+  explicit operator bool() const { return failed; }
+};
+inline Writer& operator<<(Writer& out, Compared& compared) {
+  out.append(compared.text.data(), compared.text.size());
+  compared.text.free();
+  return out;
+}
+template <class X, class Y>
+KDSL_COLD Compared differ(const X& x, const Y& y) {
+  Compared compared = {true};
+  compared.text << " (" << x << " vs. " << y << ") ";
+  return compared;
+}
+
+// Integers of different sign are compared as the user wrote it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#define KDSL_CHECK_(name, op)                            \
+  template <class X, class Y>                            \
+  TVM_FFI_INLINE Compared name(const X& x, const Y& y) { \
+    if (TVM_FFI_PREDICT_TRUE(x op y)) return Compared(); \
+    return differ(x, y);                                 \
+  }
+KDSL_CHECK_(check_eq, ==)
+KDSL_CHECK_(check_ne, !=)
+KDSL_CHECK_(check_lt, <)
+KDSL_CHECK_(check_le, <=)
+KDSL_CHECK_(check_gt, >)
+KDSL_CHECK_(check_ge, >=)
+#undef KDSL_CHECK_
+#pragma GCC diagnostic pop
+
+}  // namespace detail
+
+inline char String::at(size_t pos) const {
+  if (pos < size()) return data()[pos];
+  detail::fail("IndexError", "tvm::ffi::String index out of bounds");
+}
+inline String String::substr(size_t pos, size_t count) const {
+  if (pos > size()) detail::fail("IndexError", "tvm::ffi::String substr index out of bounds");
+  const size_t rest = size() - pos;
+  return String(data() + pos, count < rest ? count : rest);
+}
+
+}  // namespace tvm::ffi
+#pragma GCC visibility pop
+
+// ---- Throwing and checking. `TVM_FFI_THROW(ValueError) << "text" << value;`
+
+#define TVM_FFI_THROW(ErrorKind) \
+  ::tvm::ffi::detail::Thrower(#ErrorKind, __FILE__, __LINE__, TVM_FFI_FUNC_SIG).stream()
+#define TVM_FFI_LOG_AND_THROW(ErrorKind) TVM_FFI_THROW(ErrorKind)
+
+#define TVM_FFI_CHECK(condition, ErrorKind) \
+  if (TVM_FFI_PREDICT_FALSE(!(condition)))  \
+  TVM_FFI_THROW(ErrorKind) << "Check failed: (" #condition << ") is false: "
+#define KDSL_CHECK_(name, x, op, y, ErrorKind)            \
+  if (auto kdsl_failed_ = ::tvm::ffi::detail::name(x, y)) \
+  TVM_FFI_THROW(ErrorKind) << "Check failed: " #x " " #op " " #y << kdsl_failed_ << ": "
+#define TVM_FFI_CHECK_EQ(x, y, ErrorKind) KDSL_CHECK_(check_eq, x, ==, y, ErrorKind)
+#define TVM_FFI_CHECK_NE(x, y, ErrorKind) KDSL_CHECK_(check_ne, x, !=, y, ErrorKind)
+#define TVM_FFI_CHECK_LT(x, y, ErrorKind) KDSL_CHECK_(check_lt, x, <, y, ErrorKind)
+#define TVM_FFI_CHECK_LE(x, y, ErrorKind) KDSL_CHECK_(check_le, x, <=, y, ErrorKind)
+#define TVM_FFI_CHECK_GT(x, y, ErrorKind) KDSL_CHECK_(check_gt, x, >, y, ErrorKind)
+#define TVM_FFI_CHECK_GE(x, y, ErrorKind) KDSL_CHECK_(check_ge, x, >=, y, ErrorKind)
+#define TVM_FFI_CHECK_NOTNULL(x, ErrorKind) \
+  ((x) == nullptr ? TVM_FFI_THROW(ErrorKind) << "Check not null: " #x << ' ', (x) : (x))
+#define TVM_FFI_ICHECK(condition) TVM_FFI_CHECK(condition, InternalError)
+#define TVM_FFI_ICHECK_EQ(x, y) TVM_FFI_CHECK_EQ(x, y, InternalError)
+#define TVM_FFI_ICHECK_NE(x, y) TVM_FFI_CHECK_NE(x, y, InternalError)
+#define TVM_FFI_ICHECK_LT(x, y) TVM_FFI_CHECK_LT(x, y, InternalError)
+#define TVM_FFI_ICHECK_LE(x, y) TVM_FFI_CHECK_LE(x, y, InternalError)
+#define TVM_FFI_ICHECK_GT(x, y) TVM_FFI_CHECK_GT(x, y, InternalError)
+#define TVM_FFI_ICHECK_GE(x, y) TVM_FFI_CHECK_GE(x, y, InternalError)
+#define TVM_FFI_ICHECK_NOTNULL(x) TVM_FFI_CHECK_NOTNULL(x, InternalError)
+#ifdef NDEBUG
+#define KDSL_DEBUG_ONLY_ while (false)
+#define TVM_FFI_DCHECK_NOTNULL(x) (x)
+#else
+#define KDSL_DEBUG_ONLY_
+#define TVM_FFI_DCHECK_NOTNULL(x) TVM_FFI_ICHECK_NOTNULL(x)
+#endif
+#define TVM_FFI_DCHECK(condition) KDSL_DEBUG_ONLY_ TVM_FFI_ICHECK(condition)
+#define TVM_FFI_DCHECK_EQ(x, y) KDSL_DEBUG_ONLY_ TVM_FFI_ICHECK_EQ(x, y)
+#define TVM_FFI_DCHECK_NE(x, y) KDSL_DEBUG_ONLY_ TVM_FFI_ICHECK_NE(x, y)
+#define TVM_FFI_DCHECK_LT(x, y) KDSL_DEBUG_ONLY_ TVM_FFI_ICHECK_LT(x, y)
+#define TVM_FFI_DCHECK_LE(x, y) KDSL_DEBUG_ONLY_ TVM_FFI_ICHECK_LE(x, y)
+#define TVM_FFI_DCHECK_GT(x, y) KDSL_DEBUG_ONLY_ TVM_FFI_ICHECK_GT(x, y)
+#define TVM_FFI_DCHECK_GE(x, y) KDSL_DEBUG_ONLY_ TVM_FFI_ICHECK_GE(x, y)
+
+#define TVM_FFI_SAFE_CALL_BEGIN() \
+  try {                           \
+  (void)0
+#define TVM_FFI_SAFE_CALL_END()                 \
+  return 0;                                     \
+  }                                             \
+  catch (...) {                                 \
+    return ::tvm::ffi::detail::raise_current(); \
+  }                                             \
+  TVM_FFI_UNREACHABLE()
+#define TVM_FFI_CHECK_SAFE_CALL(call)                                           \
+  do {                                                                          \
+    if (TVM_FFI_PREDICT_FALSE((call) != 0)) ::tvm::ffi::detail::throw_raised(); \
+  } while (false)

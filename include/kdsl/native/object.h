@@ -1,0 +1,172 @@
+// kdsl/native/object.h: reference-counted objects of the C ABI: Object, ObjectPtr, ObjectRef.
+#pragma once
+
+#include <kdsl/native/writer.h>
+
+#pragma GCC visibility push(hidden)
+namespace tvm::ffi {
+
+namespace detail {
+template <class T, class... Args>
+T* new_object(size_t extra, Args&&... args);
+}
+
+/// Base of all objects: the head that the C ABI prescribes, and nothing else.
+class Object {
+ public:
+  static constexpr int32_t _type_index = kTVMFFIObject;
+
+  int32_t type_index() const { return head_.type_index; }
+  int use_count() const { return static_cast<int>(head_.combined_ref_count & 0xffffffffu); }
+  bool unique() const { return use_count() == 1; }
+  /// Whether this is a T; objects of types that other libraries derive from T are not known here.
+  template <class T>
+  bool IsInstance() const {
+    return T::_type_index == kTVMFFIObject || head_.type_index == T::_type_index;
+  }
+
+  /// The head, for the C functions.
+  TVMFFIObject* head() const { return const_cast<TVMFFIObject*>(&head_); }
+
+ private:
+  template <class T, class... Args>
+  friend T* detail::new_object(size_t extra, Args&&... args);
+  TVMFFIObject head_ = {KDSL_REF_COUNT_ONE, kTVMFFIObject, 0, nullptr};
+};
+static_assert(sizeof(Object) == 24, "ABI: an object's head is 24 bytes");
+
+/// A new T with one reference, and `extra` bytes behind it.
+template <class T, class... Args>
+T* detail::new_object(size_t extra, Args&&... args) {
+  void* block = detail::allocate(sizeof(T) + extra);
+  T* object;
+  try {
+    object = ::new (block) T(std::forward<Args>(args)...);
+  } catch (...) {
+    kdsl_free(block);
+    throw;
+  }
+  object->head_.type_index = T::_type_index;
+  object->head_.deleter = [](void* self, int flags) {
+    T* dying = static_cast<T*>(reinterpret_cast<Object*>(self));
+    if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) dying->~T();
+    if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
+  };
+  return object;
+}
+
+/// A counted pointer to an object.
+template <class T>
+class ObjectPtr {
+ public:
+  ObjectPtr() = default;
+  ObjectPtr(std::nullptr_t) {}
+  ObjectPtr(const ObjectPtr& other) : ObjectPtr(other.object_) {}
+  ObjectPtr(ObjectPtr&& other) noexcept : object_(other.release()) {}
+  template <class U, class = std::enable_if_t<std::is_base_of_v<T, U>>>
+  ObjectPtr(const ObjectPtr<U>& other) : ObjectPtr(other.get()) {}
+  template <class U, class = std::enable_if_t<std::is_base_of_v<T, U>>>
+  ObjectPtr(ObjectPtr<U>&& other) noexcept : object_(other.release()) {}
+  ObjectPtr& operator=(ObjectPtr other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~ObjectPtr() { reset(); }
+
+  /// Takes over a reference that the caller owns.
+  static ObjectPtr own(T* object) {
+    ObjectPtr taken;
+    taken.object_ = object;
+    return taken;
+  }
+  /// One reference more to an object that somebody else owns.
+  static ObjectPtr share(T* object) { return ObjectPtr(object); }
+
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  bool operator==(const ObjectPtr& other) const { return object_ == other.object_; }
+  bool operator!=(const ObjectPtr& other) const { return object_ != other.object_; }
+  bool operator==(std::nullptr_t) const { return object_ == nullptr; }
+  bool operator!=(std::nullptr_t) const { return object_ != nullptr; }
+  explicit operator bool() const { return object_ != nullptr; }
+  bool unique() const { return object_ && object_->unique(); }
+  int use_count() const { return object_ ? object_->use_count() : 0; }
+  void swap(ObjectPtr& other) noexcept { std::swap(object_, other.object_); }
+  void reset() {
+    if (T* object = release()) kdsl::release(static_cast<const Object*>(object)->head());
+  }
+  /// Hands the reference to the caller.
+  T* release() {
+    T* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+
+ private:
+  explicit ObjectPtr(T* object) : object_(object) {
+    if (object_) detail::retain(static_cast<const Object*>(object_)->head());
+  }
+  T* object_ = nullptr;
+};
+
+template <class T, class... Args>
+ObjectPtr<T> make_object(Args&&... args) {
+  return ObjectPtr<T>::own(detail::new_object<T>(0, std::forward<Args>(args)...));
+}
+
+/// Base of all handles to objects. One that is not `defined()` stands for None.
+class ObjectRef {
+ public:
+  using ContainerType = Object;
+  static constexpr bool _type_is_nullable = true;
+
+  ObjectRef() = default;
+  explicit ObjectRef(ObjectPtr<Object> data) : data_(std::move(data)) {}
+  explicit ObjectRef(UnsafeInit) {}
+
+  bool defined() const { return data_ != nullptr; }
+  bool same_as(const ObjectRef& other) const { return data_ == other.data_; }
+  bool operator==(const ObjectRef& other) const { return data_ == other.data_; }
+  bool operator!=(const ObjectRef& other) const { return data_ != other.data_; }
+  bool operator<(const ObjectRef& other) const { return data_.get() < other.data_.get(); }
+  const Object* get() const { return data_.get(); }
+  const Object* operator->() const { return get(); }
+  bool unique() const { return data_.unique(); }
+  int use_count() const { return data_.use_count(); }
+  int32_t type_index() const { return data_ ? data_->type_index() : int32_t{kTVMFFINone}; }
+  template <class T, class = std::enable_if_t<std::is_base_of_v<Object, T>>>
+  const T* as() const {
+    return data_ && data_->template IsInstance<T>() ? static_cast<const T*>(data_.get()) : nullptr;
+  }
+
+ protected:
+  ObjectPtr<Object> data_;
+  friend struct ObjectAccess;
+};
+
+/// What conversions do with handles and nobody else should.
+struct ObjectAccess {
+  static const ObjectPtr<Object>& pointer(const ObjectRef& ref) { return ref.data_; }
+  static ObjectPtr<Object>& pointer(ObjectRef& ref) { return ref.data_; }
+  static TVMFFIObject* head(const ObjectRef& ref) {
+    return ref.data_ ? ref.data_->head() : nullptr;
+  }
+  /// A handle of type Ref that takes over a reference.
+  template <class Ref>
+  static Ref make(ObjectPtr<Object> pointer) {
+    Ref ref{UnsafeInit()};
+    static_cast<ObjectRef&>(ref).data_ = std::move(pointer);
+    return ref;
+  }
+};
+
+inline ObjectPtr<Object> own_object(void* object) {
+  return ObjectPtr<Object>::own(static_cast<Object*>(object));
+}
+inline ObjectPtr<Object> share_object(void* object) {
+  return ObjectPtr<Object>::share(static_cast<Object*>(object));
+}
+
+}  // namespace tvm::ffi
+#pragma GCC visibility pop

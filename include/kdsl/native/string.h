@@ -1,0 +1,212 @@
+// kdsl/native/string.h: String and Bytes: up to 7 bytes inside the value, longer ones in an object.
+#pragma once
+
+#include <kdsl/native/object.h>
+
+#pragma GCC visibility push(hidden)
+namespace tvm::ffi {
+
+namespace detail {
+
+/// std::string, without its header.
+template <class T>
+inline constexpr bool is_std_string_v = false;
+template <class Traits, class Alloc>
+inline constexpr bool is_std_string_v<std::basic_string<char, Traits, Alloc>> = true;
+
+inline bool is_bytes_object(const TVMFFIAny& value) {
+  return value.type_index == kTVMFFIStr || value.type_index == kTVMFFIBytes;
+}
+
+/// The bytes that a value of one of the string types holds.
+inline TVMFFIByteArray bytes_of(const TVMFFIAny& value) {
+  if (is_bytes_object(value)) return reinterpret_cast<KdslStringObject*>(value.v_obj)->bytes;
+  if (value.type_index == kTVMFFIRawStr) return {value.v_c_str, __builtin_strlen(value.v_c_str)};
+  if (value.type_index == kTVMFFIByteArrayPtr) return *static_cast<TVMFFIByteArray*>(value.v_ptr);
+  return {value.v_bytes, value.small_str_len};
+}
+
+/// An owned value that holds a copy, a String or Bytes as `small` says.
+KDSL_NOINLINE inline TVMFFIAny new_bytes(int32_t small, const char* data, size_t size) {
+  TVMFFIAny value = {small, {0}, {0}};
+  constexpr size_t kMostSmall = 7;
+  if (size <= kMostSmall) {
+    value.small_str_len = static_cast<uint32_t>(size);
+    if (size) __builtin_memcpy(value.v_bytes, data, size);
+    return value;
+  }
+  auto* object = static_cast<KdslStringObject*>(allocate(sizeof(KdslStringObject) + size + 1));
+  auto* copy = reinterpret_cast<char*>(object + 1);
+  __builtin_memcpy(copy, data, size);
+  copy[size] = 0;
+  value.type_index = small == kTVMFFISmallStr ? kTVMFFIStr : kTVMFFIBytes;
+  object->head = {KDSL_REF_COUNT_ONE, value.type_index, 0, [](void* self, int flags) {
+                    if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
+                  }};
+  object->bytes = {copy, size};
+  value.v_obj = &object->head;
+  return value;
+}
+
+/// An owned value of a string type: what String and Bytes do alike.
+class BytesValue {
+ public:
+  BytesValue(const BytesValue& other) : value_(other.value_) {
+    if (is_bytes_object(value_)) retain(value_.v_obj);
+  }
+  BytesValue(BytesValue&& other) noexcept : value_(other.give()) {}
+  BytesValue& operator=(const BytesValue& other) { return *this = BytesValue(other); }
+  BytesValue& operator=(BytesValue&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~BytesValue() {
+    if (is_bytes_object(value_)) kdsl::release(value_.v_obj);
+  }
+
+  const char* data() const { return is_bytes_object(value_) ? bytes().data : value_.v_bytes; }
+  size_t size() const { return bytes().size; }
+  bool empty() const { return size() == 0; }
+  /// To a std::string.
+  template <class S, class = std::enable_if_t<is_std_string_v<S>>>
+  operator S() const {
+    return S(data(), size());
+  }
+
+  TVMFFIByteArray bytes() const { return bytes_of(value_); }
+  /// The value, borrowed; and given away.
+  const TVMFFIAny& any() const { return value_; }
+  TVMFFIAny give() {
+    const TVMFFIAny given = value_;
+    value_.type_index = given.type_index == kTVMFFIStr || given.type_index == kTVMFFISmallStr
+                            ? kTVMFFISmallStr
+                            : kTVMFFISmallBytes;
+    value_.small_str_len = 0;
+    value_.v_int64 = 0;
+    return given;
+  }
+
+ protected:
+  BytesValue(int32_t small, const char* data, size_t size) : value_(new_bytes(small, data, size)) {}
+  explicit BytesValue(TVMFFIAny value) : value_(value) {}
+  TVMFFIAny value_;
+};
+
+}  // namespace detail
+
+class Bytes : public detail::BytesValue {
+ public:
+  Bytes() : Bytes("", 0) {}
+  Bytes(const char* data, size_t size) : BytesValue(kTVMFFISmallBytes, data, size) {}
+  Bytes(TVMFFIByteArray bytes) : Bytes(bytes.data, bytes.size) {}
+  template <class S, class = std::enable_if_t<detail::is_std_string_v<S>>>
+  Bytes(const S& text) : Bytes(text.data(), text.size()) {}
+};
+
+class String : public detail::BytesValue {
+ public:
+  static constexpr size_t npos = static_cast<size_t>(-1);
+
+  String() : BytesValue(TVMFFIAny{kTVMFFISmallStr, {0}, {0}}) {}
+  String(std::nullptr_t) = delete;
+  String(const char* text) : String(text, __builtin_strlen(text)) {}
+  String(const char* data, size_t size) : BytesValue(kTVMFFISmallStr, data, size) {}
+  String(TVMFFIByteArray bytes) : String(bytes.data, bytes.size) {}
+  /// Of a std::string or std::string_view.
+  template <class S,
+            class = std::enable_if_t<detail::is_text_v<S> && !std::is_base_of_v<BytesValue, S>>>
+  String(const S& text) : String(text.data(), text.size()) {}
+
+  const char* c_str() const { return data(); }
+  size_t length() const { return size(); }
+  char at(size_t pos) const;
+  void swap(String& other) noexcept { std::swap(value_, other.value_); }
+
+  /// Less than, equal to or greater than 0, by bytes.
+  KDSL_NOINLINE int compare(const char* other, size_t count) const {
+    const TVMFFIByteArray own = bytes();
+    const size_t shared = own.size < count ? own.size : count;
+    const int order = shared ? __builtin_memcmp(own.data, other, shared) : 0;
+    return order ? order : own.size < count ? -1 : own.size > count;
+  }
+  int compare(const String& other) const { return compare(other.data(), other.size()); }
+
+  size_t find(const char* text, size_t pos, size_t count) const {
+    for (; pos <= size() && count <= size() - pos; ++pos) {
+      if (detail::same_bytes(data() + pos, text, count)) return pos;
+    }
+    return npos;
+  }
+  size_t find(const String& text, size_t pos = 0) const {
+    return find(text.data(), pos, text.size());
+  }
+  String substr(size_t pos = 0, size_t count = npos) const;
+  bool starts_with(const String& prefix) const {
+    return prefix.size() <= size() && detail::same_bytes(data(), prefix.data(), prefix.size());
+  }
+  bool ends_with(const String& suffix) const {
+    return suffix.size() <= size() &&
+           detail::same_bytes(data() + size() - suffix.size(), suffix.data(), suffix.size());
+  }
+};
+
+namespace detail {
+
+/// What a String may be compared with and joined to, at the side of one.
+template <class A, class B>
+using IfText =
+    std::enable_if_t<(std::is_same_v<A, String> || std::is_same_v<B, String>) &&
+                     std::is_convertible_v<A, String> && std::is_convertible_v<B, String> &&
+                     !std::is_same_v<A, std::nullptr_t> && !std::is_same_v<B, std::nullptr_t>>;
+
+KDSL_NOINLINE inline String join(const String& a, const String& b) {
+  Writer text = {};
+  text.append(a.data(), a.size()).append(b.data(), b.size());
+  String joined(text.bytes());
+  text.free();
+  return joined;
+}
+
+}  // namespace detail
+
+template <class A, class B, class = detail::IfText<std::decay_t<A>, std::decay_t<B>>>
+String operator+(const A& a, const B& b) {
+  return detail::join(a, b);
+}
+#define KDSL_COMPARE_(op)                                                               \
+  template <class A, class B, class = detail::IfText<std::decay_t<A>, std::decay_t<B>>> \
+  bool operator op(const A& a, const B& b) {                                            \
+    return String(a).compare(String(b)) op 0;                                           \
+  }
+KDSL_COMPARE_(==)
+KDSL_COMPARE_(!=)
+KDSL_COMPARE_(<)
+KDSL_COMPARE_(<=)
+KDSL_COMPARE_(>)
+KDSL_COMPARE_(>=)
+#undef KDSL_COMPARE_
+
+inline bool operator==(const Bytes& a, const Bytes& b) {
+  return a.size() == b.size() && detail::same_bytes(a.data(), b.data(), a.size());
+}
+inline bool operator!=(const Bytes& a, const Bytes& b) { return !(a == b); }
+
+template <class Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out,
+                                             const String& text) {
+  return out.write(text.data(), static_cast<long>(text.size()));
+}
+
+}  // namespace tvm::ffi
+
+template <>
+struct std::hash<tvm::ffi::String> {
+  size_t operator()(const tvm::ffi::String& text) const {
+    size_t state = 14695981039346656037u;
+    for (size_t i = 0; i < text.size(); ++i) {
+      state = (state ^ static_cast<unsigned char>(text.data()[i])) * 1099511628211u;
+    }
+    return state;
+  }
+};
+#pragma GCC visibility pop

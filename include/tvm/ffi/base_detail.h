@@ -1,0 +1,4 @@
+// tvm/ffi/base_detail.h: TVM FFI's name for kdsl's headers for hand-written kernels.
+#pragma once
+
+#include <kdsl/native/c_api.h>
