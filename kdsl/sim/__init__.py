@@ -9,6 +9,9 @@ counts what it costs. docs/simulator.md says what it finds and what it cannot se
 
 from __future__ import annotations
 
+from kdsl.sim.driver import configure as configure
+from kdsl.sim.driver import reports as reports
+from kdsl.sim.driver import runs as runs
 from kdsl.sim.launch import Module as Module
 from kdsl.sim.launch import run as run
 from kdsl.sim.library import driver_path as driver_path

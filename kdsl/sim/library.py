@@ -16,9 +16,19 @@ from kdsl.errors import BuildError
 
 SOURCES = Path(__file__).with_name("csrc")
 
+#: What is compiled together, and how: each unit reads the headers once, and what seldom runs needs
+#: no time of the optimiser.
+UNITS = (
+    ("-O2", "ops_float ops_special ops_integer ops_bit"),
+    ("-O2", "block access order ops_memory ops_move ops_async ops_matrix ops_warp ops_compare"),
+    ("-O1", "types ops_convert ops_half ops_control ops_atomic"),
+    ("-O1", "lexer parser decode operands rows module launch heap result device"),
+    ("-O1", "api driver driver_memory"),
+)
+
 #: -ffp-contract=off: an `fma` is one where the PTX says so and nowhere else.
 FLAGS = (
-    *("-std=c++17", "-O2", "-ftree-vectorize", "-fPIC", "-fvisibility=hidden", "-pthread"),
+    *("-std=c++17", "-ftree-vectorize", "-fPIC", "-fvisibility=hidden", "-pthread"),
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"),
     *("-fwrapv", "-w"),
 )
@@ -56,6 +66,7 @@ def load() -> ctypes.CDLL:
         ("result", text, (pointer,)),
         ("close", None, (pointer,)),
         ("take_log", text, ()),
+        ("configure", None, (u64, i32, u64)),
     ):
         function = getattr(lib, f"kdsl_sim_{name}")
         function.restype, function.argtypes = result, arguments
@@ -86,26 +97,29 @@ def _path(folder: str) -> Path:
     # Every x86 processor of the last ten years has these; the others run the plain form.
     fast = next((v for v in targets.variants_of() if v.name == "avx2"), None)
     wide = fast.flags if fast and fast.features <= targets.cpu_features() else ()
-    sources = sorted(SOURCES.glob("*.cc"))
     texts = [file.read_text(encoding="utf-8") for file in sorted(SOURCES.iterdir())]
-    key = cache.digest(["sim", compiler.identity, *FLAGS, *wide, *LINK, *texts])
+    key = cache.digest(["sim", compiler.identity, *FLAGS, *wide, *LINK, repr(UNITS), *texts])
     store = cache.Cache(Path(folder))
     command = [*compiler.command, *FLAGS, *wide]
-    return store.publish(key, lambda out: _build(command, sources, out, store.failed(key)))
+    return store.publish(key, lambda out: _build(command, out, store.failed(key)))
 
 
-def _build(command: list[str], sources: list[Path], folder: Path, failed: Path) -> None:
-    objects = [folder / f"{file.stem}.o" for file in sources]
-
-    def compile_one(index: int) -> None:
-        source = sources[index]
-        _run([*command, "-c", str(source), "-o", str(objects[index])], source.name, failed)
+def _build(command: list[str], folder: Path, failed: Path) -> None:
+    def compile_one(index: int) -> Path:
+        level, names = UNITS[index]
+        source = folder / f"unit{index}.cc"
+        source.write_text("".join(f'#include "{name}.cc"\n' for name in names.split()))
+        result = source.with_suffix(".o")
+        flags = [level, f"-I{SOURCES}", "-c", str(source), "-o", str(result)]
+        _run([*command, *flags], source.name, failed)
+        return result
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(compile_one, range(len(sources))))
+        objects = list(pool.map(compile_one, range(len(UNITS))))
     _run([*command, *map(str, objects), *LINK, "-o", str(folder / cache.MODULE)], "sim", failed)
     for file in objects:
         file.unlink()
+        file.with_suffix(".cc").unlink()
 
 
 def _run(command: list[str], name: str, failed: Path) -> None:

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kdsl.sim import library
-
-#: Of a CUDA device in DLPack.
-_CUDA = 2
+from kdsl.sim import dlpack, library
 
 
 class Memory:
@@ -63,7 +60,11 @@ class Memory:
         library.load().kdsl_sim_mark_written(self.address, self.nbytes)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (_CUDA, 0)
+        return (dlpack.CUDA, 0)
+
+    def __dlpack__(self, *, stream: object = None, **_: object) -> object:
+        """The array for whoever takes DLPack; it stays alive as long as they hold it."""
+        return dlpack.capsule(self, self.address, self.shape, self.dtype)
 
 
 def array(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Memory:

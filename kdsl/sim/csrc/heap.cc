@@ -116,11 +116,13 @@ std::string Heap::describe(const Map& map, u64 address, int bytes) {
       best = &a, distance = a.base - address, after = false;
     }
   }
-  std::lock_guard<std::mutex> hold(lock_);
-  for (const Allocation& a : freed_) {
-    if (address - a.base < a.size) return "memory that was freed (" + a.name + ")";
+  if (!best) {
+    std::lock_guard<std::mutex> hold(lock_);
+    for (auto a = freed_.rbegin(); a != freed_.rend(); ++a) {
+      if (address - a->base < a->size) return "memory that was freed (" + a->name + ")";
+    }
+    return "no allocation is near";
   }
-  if (!best) return "no allocation is near";
   if (after && address < best->base + best->size) {
     return "the last bytes lie past the end of " + best->name + " (" + std::to_string(best->size) +
            " bytes)";

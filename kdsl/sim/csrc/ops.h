@@ -1,57 +1,51 @@
 // ops.h: loops over the lanes of rows, for the handlers of arithmetic instructions.
 //
-// A functor F has `static R apply(A...)`. A result's row may be an operand's: lanes are read before
-// they are written, one after the other.
+// A functor F has `static R apply(A...)`, harmless for the values of lanes that do not take part. A
+// result's row may be an operand's: all lanes are computed before any is written.
 #pragma once
 #include "decode.h"
 
 namespace sim {
 
-template <class R, class A, class F>
-void unary(Exec& x, const Ins& i, u32 m) {
-  Slot<R>* d = x.row<Slot<R>>(i.row[0]);
-  const Slot<A>* a = x.row<const Slot<A>>(i.row[1]);
+/// Put computed lanes where they belong: those of the mask.
+template <class S>
+inline void settle(S* d, const S* t, u32 m) {
   if (m == kAllLanes) {
-#pragma GCC ivdep
-    for (int l = 0; l < kLanes; l++) d[l] = put<R>(F::apply(get<A>(a[l])));
+    memcpy(d, t, kLanes * sizeof(S));
     return;
   }
   for (int l = 0; l < kLanes; l++) {
-    if (m >> l & 1) d[l] = put<R>(F::apply(get<A>(a[l])));
+    if (m >> l & 1) d[l] = t[l];
   }
+}
+
+template <class R, class A, class F>
+void unary(Exec& x, const Ins& i, u32 m) {
+  const Slot<A>* a = x.row<const Slot<A>>(i.row[1]);
+  Slot<R> t[kLanes];
+  for (int l = 0; l < kLanes; l++) t[l] = put<R>(F::apply(get<A>(a[l])));
+  settle(x.row<Slot<R>>(i.row[0]), t, m);
 }
 
 template <class R, class A, class B, class F>
 void binary(Exec& x, const Ins& i, u32 m) {
-  Slot<R>* d = x.row<Slot<R>>(i.row[0]);
   const Slot<A>* a = x.row<const Slot<A>>(i.row[1]);
   const Slot<B>* b = x.row<const Slot<B>>(i.row[2]);
-  if (m == kAllLanes) {
-#pragma GCC ivdep
-    for (int l = 0; l < kLanes; l++) d[l] = put<R>(F::apply(get<A>(a[l]), get<B>(b[l])));
-    return;
-  }
-  for (int l = 0; l < kLanes; l++) {
-    if (m >> l & 1) d[l] = put<R>(F::apply(get<A>(a[l]), get<B>(b[l])));
-  }
+  Slot<R> t[kLanes];
+  for (int l = 0; l < kLanes; l++) t[l] = put<R>(F::apply(get<A>(a[l]), get<B>(b[l])));
+  settle(x.row<Slot<R>>(i.row[0]), t, m);
 }
 
 template <class R, class A, class B, class C, class F>
 void ternary(Exec& x, const Ins& i, u32 m) {
-  Slot<R>* d = x.row<Slot<R>>(i.row[0]);
   const Slot<A>* a = x.row<const Slot<A>>(i.row[1]);
   const Slot<B>* b = x.row<const Slot<B>>(i.row[2]);
   const Slot<C>* c = x.row<const Slot<C>>(i.row[3]);
-  if (m == kAllLanes) {
-#pragma GCC ivdep
-    for (int l = 0; l < kLanes; l++) {
-      d[l] = put<R>(F::apply(get<A>(a[l]), get<B>(b[l]), get<C>(c[l])));
-    }
-    return;
-  }
+  Slot<R> t[kLanes];
   for (int l = 0; l < kLanes; l++) {
-    if (m >> l & 1) d[l] = put<R>(F::apply(get<A>(a[l]), get<B>(b[l]), get<C>(c[l])));
+    t[l] = put<R>(F::apply(get<A>(a[l]), get<B>(b[l]), get<C>(c[l])));
   }
+  settle(x.row<Slot<R>>(i.row[0]), t, m);
 }
 
 /// A word of predicate bits, the lanes of `m` replaced.

@@ -4,7 +4,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace async_ops {
 
 constexpr u32 kOpen = ~0u;  // in no group yet
 
@@ -106,8 +106,11 @@ void decode_cp(Decoder& d) {
   i.imm[2] = from.offset;
 }
 
-}  // namespace
+}  // namespace async_ops
 
-void add_async_ops(OpTable& t) { t["cp"] = decode_cp; }
+void add_async_ops(OpTable& t) {
+  using namespace async_ops;
+  t["cp"] = decode_cp;
+}
 
 }  // namespace sim

@@ -6,7 +6,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace atomic_ops {
 
 enum What { kAdd, kMin, kMax, kAnd, kOr, kXor, kExch, kCas, kInc, kDec, kWhats };
 const char* const kNames[kWhats] = {"add", "min",  "max", "and", "or",
@@ -195,8 +195,11 @@ void decode_atomic(Decoder& d) {
   d.partial_barriers();
 }
 
-}  // namespace
+}  // namespace atomic_ops
 
-void add_atomic_ops(OpTable& t) { t["atom"] = t["red"] = decode_atomic; }
+void add_atomic_ops(OpTable& t) {
+  using namespace atomic_ops;
+  t["atom"] = t["red"] = decode_atomic;
+}
 
 }  // namespace sim

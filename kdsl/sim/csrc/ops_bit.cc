@@ -2,7 +2,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace bit_ops {
 
 struct And {
   template <class T>
@@ -363,9 +363,10 @@ void decode_szext(Decoder& d) {
   emit_same(d, d.type() == kS32 ? s : u, kB32, 3);
 }
 
-}  // namespace
+}  // namespace bit_ops
 
 void add_bit_ops(OpTable& t) {
+  using namespace bit_ops;
   t["and"] = decode_logic<And, 0>;
   t["or"] = decode_logic<Or, 1>;
   t["xor"] = decode_logic<Xor, 2>;

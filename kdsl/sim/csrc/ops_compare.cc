@@ -2,7 +2,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace compare_ops {
 
 enum Relation { kEq, kNe, kLt, kLe, kGt, kGe, kNum, kNan, kRelations };
 const char* const kNames[] = {"eq", "ne", "lt", "le", "gt", "ge", "num", "nan"};
@@ -254,9 +254,10 @@ void decode_set(Decoder& d) {
   d.emit(numbered, {out(d.def(d.at(0), t[0])), in(p)}).imm[0] = kOnes.at(t[0]);
 }
 
-}  // namespace
+}  // namespace compare_ops
 
 void add_compare_ops(OpTable& t) {
+  using namespace compare_ops;
   t["setp"] = decode_setp;
   t["set"] = decode_set;
 }

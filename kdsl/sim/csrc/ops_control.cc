@@ -2,7 +2,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace control_ops {
 
 void nothing(Exec&, const Ins&, u32) {}
 
@@ -202,9 +202,10 @@ void decode_call(Decoder& d) {
   i.imm[2] = name == "vprintf" ? (k == 1 ? place(d.at(0).items[0]) : -1) : place(given[2]);
 }
 
-}  // namespace
+}  // namespace control_ops
 
 void add_control_ops(OpTable& t) {
+  using namespace control_ops;
   t["bra"] = decode_bra;
   t["brx"] = decode_brx;
   t["call"] = decode_call;

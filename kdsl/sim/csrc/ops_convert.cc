@@ -5,7 +5,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace convert_ops {
 
 /// imm of every conversion: rounding, and these.
 enum Flags { kSat = 1, kFtz = 2, kToInteger = 4, kRelu = 8, kFinite = 16 };
@@ -397,8 +397,11 @@ void decode_cvt(Decoder& d) {
   }
 }
 
-}  // namespace
+}  // namespace convert_ops
 
-void add_convert_ops(OpTable& t) { t["cvt"] = decode_cvt; }
+void add_convert_ops(OpTable& t) {
+  using namespace convert_ops;
+  t["cvt"] = decode_cvt;
+}
 
 }  // namespace sim

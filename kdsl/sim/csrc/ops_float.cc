@@ -5,7 +5,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace float_ops {
 
 constexpr float kLeastNormal = 0x1p-126f;
 
@@ -272,19 +272,44 @@ void decode_testp(Decoder& d) {
   for (int k = 0; k < 6; k++) i.imm[0] = d.has(kTests[k]) ? k : i.imm[0];
 }
 
-}  // namespace
+}  // namespace float_ops
 
-void decode_float_add(Decoder& d) { decode_two<Add>(d); }
-void decode_float_sub(Decoder& d) { decode_two<Sub>(d); }
-void decode_float_mul(Decoder& d) { decode_two<Mul>(d); }
+void decode_float_add(Decoder& d) {
+  using namespace float_ops;
+  decode_two<Add>(d);
+}
+void decode_float_sub(Decoder& d) {
+  using namespace float_ops;
+  decode_two<Sub>(d);
+}
+void decode_float_mul(Decoder& d) {
+  using namespace float_ops;
+  decode_two<Mul>(d);
+}
 // div.approx and div.full are computed exactly, within the error they may have.
-void decode_float_div(Decoder& d) { decode_two<Div>(d); }
-void decode_float_min(Decoder& d) { decode_minmax<false>(d); }
-void decode_float_max(Decoder& d) { decode_minmax<true>(d); }
-void decode_float_neg(Decoder& d) { decode_bits<Neg>(d); }
-void decode_float_abs(Decoder& d) { decode_bits<Abs>(d); }
+void decode_float_div(Decoder& d) {
+  using namespace float_ops;
+  decode_two<Div>(d);
+}
+void decode_float_min(Decoder& d) {
+  using namespace float_ops;
+  decode_minmax<false>(d);
+}
+void decode_float_max(Decoder& d) {
+  using namespace float_ops;
+  decode_minmax<true>(d);
+}
+void decode_float_neg(Decoder& d) {
+  using namespace float_ops;
+  decode_bits<Neg>(d);
+}
+void decode_float_abs(Decoder& d) {
+  using namespace float_ops;
+  decode_bits<Abs>(d);
+}
 
 void decode_float_fma(Decoder& d) {
+  using namespace float_ops;
   const Type t = d.type();
   if (t == kF32) {
     emit_float(d, with_modifiers<float, Shapes<float>::Three, Fma>(d), t, 4, 2);
@@ -296,6 +321,7 @@ void decode_float_fma(Decoder& d) {
 }
 
 void add_float_ops(OpTable& t) {
+  using namespace float_ops;
   t["fma"] = decode_float_fma;
   t["rcp"] = decode_one<Rcp>;
   t["sqrt"] = decode_one<Sqrt>;

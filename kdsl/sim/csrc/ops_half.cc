@@ -4,7 +4,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace half_ops {
 
 enum What { kAdd, kSub, kMul, kFma, kMin, kMax, kNeg, kAbs, kWhats };
 const char* const kNames[kWhats] = {"add", "sub", "mul", "fma", "min", "max", "neg", "abs"};
@@ -76,9 +76,10 @@ void run(Exec& x, const Ins& i, u32 m) {  // imm: what, flags
   }
 }
 
-}  // namespace
+}  // namespace half_ops
 
 bool decode_half(Decoder& d) {
+  using namespace half_ops;
   const Type t = d.type();
   Handler h = nullptr;
   switch (t) {

@@ -4,7 +4,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace integer_ops {
 
 template <class T>
 using Unsigned = std::make_unsigned_t<T>;
@@ -365,9 +365,10 @@ void decode_dot(Decoder& d) {
   emit_same(d, h, kB32, 4).imm[0] = d.has("hi") ? 2 : 0;
 }
 
-}  // namespace
+}  // namespace integer_ops
 
 void add_integer_ops(OpTable& t) {
+  using namespace integer_ops;
   t["add"] = t["addc"] = decode_add<false>;
   t["sub"] = t["subc"] = decode_add<true>;
   t["mul"] = decode_mul;

@@ -7,7 +7,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace matrix_ops {
 
 bool all_lanes(Exec& x, const Ins& i, u32 m) {
   if (m == kAllLanes) return true;
@@ -151,6 +151,11 @@ void gather(Exec& x, const i32* rows, int parts, bool two_down, Sum (*to)[K]) {
     const u32* v = x.row<u32>(rows[p]);
     const int down = two_down ? 8 * (p & 1) : 0;
     const int along = kSpan * (two_down ? p >> 1 : p);
+    if constexpr (sizeof(T) == 2) {
+      for (int r = 0; r < 8; r++)
+        to_floats(reinterpret_cast<const T*>(v) + 8 * r, to[down + r] + along);
+      continue;
+    }
     for (int l = 0; l < kLanes; l++) {
       for (int k = 0; k < kPer; k++) {
         to[down + (l >> 2)][along + (l & 3) * kPer + k] = element<T>(v[l], k);
@@ -158,6 +163,16 @@ void gather(Exec& x, const i32* rows, int parts, bool two_down, Sum (*to)[K]) {
     }
   }
 }
+
+/// Products of the floats here are exact, so that fusing the sum changes nothing but the time.
+inline float add_product(float a, float b, float c) {
+#ifdef __FMA__
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+inline i32 add_product(i32 a, i32 b, i32 c) { return a * b + c; }
 
 /// D (16 x 8) = A (16 x K) B (K x 8) + C. rows: 4 d (2 if f16), A, B, C.
 /// imm: 0: the sum is f16; 1: clamp integers.
@@ -179,7 +194,7 @@ void mma(Exec& x, const Ins& i, u32 m) {
     Sum s[4][8] = {};
     for (int k = 0; k < K; k++) {
       for (int q = 0; q < 4; q++) {
-        for (int n = 0; n < 8; n++) s[q][n] += a[r + q][k] * b[k][n];
+        for (int n = 0; n < 8; n++) s[q][n] = add_product(a[r + q][k], b[k][n], s[q][n]);
       }
     }
     memcpy(d[r], s, sizeof s);
@@ -326,9 +341,10 @@ void decode_mma(Decoder& d) {
   i.tensor_flops = 2u * s.m * s.n * s.k;
 }
 
-}  // namespace
+}  // namespace matrix_ops
 
 void add_matrix_ops(OpTable& t) {
+  using namespace matrix_ops;
   t["ldmatrix"] = t["stmatrix"] = decode_matrix;
   t["mma"] = decode_mma;
 }

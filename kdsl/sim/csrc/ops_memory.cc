@@ -2,7 +2,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace memory_ops {
 
 enum Order : u8 { kWeak, kRelaxed, kAcquire, kRelease };
 
@@ -162,9 +162,10 @@ void zero(Exec& x, const Ins& i, u32 m) {
   for (int l = 0; l < kLanes; l++) d[l] = m >> l & 1 ? 0 : d[l];
 }
 
-}  // namespace
+}  // namespace memory_ops
 
 void add_memory_ops(OpTable& t) {
+  using namespace memory_ops;
   t["ld"] = t["ldu"] = [](Decoder& d) { decode_access(d, false); };
   t["st"] = [](Decoder& d) { decode_access(d, true); };
   t["prefetch"] = t["prefetchu"] = t["discard"] = t["applypriority"] = decode_nothing;

@@ -2,7 +2,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace move_ops {
 
 struct Same {
   template <class T>
@@ -183,9 +183,10 @@ void decode_isspacep(Decoder& d) {
       static_cast<i64>(window_of(d.space()) >> 60);
 }
 
-}  // namespace
+}  // namespace move_ops
 
 void add_move_ops(OpTable& t) {
+  using namespace move_ops;
   t["mov"] = decode_mov;
   t["selp"] = decode_selp;
   t["slct"] = decode_slct;

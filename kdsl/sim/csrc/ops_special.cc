@@ -5,7 +5,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace special_ops {
 
 inline float flush(float v) { return std::fabs(v) < 0x1p-126f ? std::copysign(0.f, v) : v; }
 inline float canonical(float v) { return v != v ? bits_as<float>(0x7fffffffu) : v; }
@@ -105,9 +105,10 @@ void decode_rsqrt(Decoder& d) {
   emit_same(d, unary<double, double, Rsqrt>, kF64, 2).flops = 1;
 }
 
-}  // namespace
+}  // namespace special_ops
 
 void add_special_float_ops(OpTable& t) {
+  using namespace special_ops;
   t["ex2"] = decode<Ex2>;
   t["lg2"] = decode<Lg2>;
   t["sin"] = decode<Sin>;

@@ -4,7 +4,7 @@
 #include "ops.h"
 
 namespace sim {
-namespace {
+namespace warp_ops {
 
 enum Direction { kUp, kDown, kXor, kIndex };
 
@@ -199,9 +199,10 @@ void decode_elect(Decoder& d) {
   d.emit(elect, {out(d.def(to.items[0], kB32)), out(d.def(to.items[1], kPred))});
 }
 
-}  // namespace
+}  // namespace warp_ops
 
 void add_warp_ops(OpTable& t) {
+  using namespace warp_ops;
   t["shfl"] = decode_shfl;
   t["vote"] = decode_vote;
   t["activemask"] = [](Decoder& d) { d.emit(activemask, {out(d.def(d.at(0), kB32))}); };

@@ -25,8 +25,17 @@ void Block::track(Exec& x, const Ins& i, int lane, u32 offset, int bytes, bool w
   const i32 pc = pc_of(i);
   const u32 self = 1u << w.id;
   const u32 end = offset + bytes;
+  const bool quick = !write && mode == kPlainAccess && bytes >= 4 && read_clocks.empty();
   for (u32 k = offset / 4; k < (end + 3) / 4; k++) {
     Shadow& s = shadows[k];
+    if (quick && s.written == 15 && (s.writer == w.id || s.write_clock <= w.clock[s.writer])) {
+      // What most reads find: all bytes written, and that ordered before.
+      s.readers = s.read_epoch == epoch ? s.readers | self : self;
+      s.read_epoch = epoch;
+      s.read_pc = pc;
+      s.bytes |= 0xf0;
+      continue;
+    }
     const u8 touched = bytes >= 4 ? 15 : touched_of(k, offset, end);
     if (s.written & kFlying) {
       report(write ? "write-inflight" : "read-inflight", x, i, lane, offset,

@@ -5,9 +5,10 @@
 namespace sim {
 namespace {
 
-const char* const kNames[] = {"pred", "b8",  "u8",  "s8",  "b16",  "u16",    "s16",    "f16",
-                              "bf16", "b32", "u32", "s32", "f32",  "tf32",   "f16x2",  "bf16x2",
-                              "b64",  "u64", "s64", "f64", "b128", "e4m3x2", "e5m2x2", "no type"};
+const char* const kTypeNames[] = {"pred", "b8",   "u8",    "s8",     "b16",    "u16",
+                                  "s16",  "f16",  "bf16",  "b32",    "u32",    "s32",
+                                  "f32",  "tf32", "f16x2", "bf16x2", "b64",    "u64",
+                                  "s64",  "f64",  "b128",  "e4m3x2", "e5m2x2", "no type"};
 
 /// A double as a float of `mantissa` and `exponent` bits; the sign bit comes first.
 u32 narrow(double value, int mantissa, int exponent, Rounding r) {
@@ -66,25 +67,12 @@ u32 narrow(double value, int mantissa, int exponent, Rounding r) {
 
 Type type_named(const std::string& name) {
   for (int t = 0; t < kNoType; t++) {
-    if (name == kNames[t]) return static_cast<Type>(t);
+    if (name == kTypeNames[t]) return static_cast<Type>(t);
   }
   return kNoType;
 }
 
-const char* name_of(Type type) { return kNames[type]; }
-
-float to_float(Half h) {
-  const u32 sign = static_cast<u32>(h.bits & 0x8000) << 16;
-  const u32 exponent = h.bits >> 10 & 31, mantissa = h.bits & 1023;
-  if (exponent == 31) return bits_as<float>(sign | 0x7f800000 | mantissa << 13);
-  if (exponent == 0) {
-    const float small = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign ? -small : small;
-  }
-  return bits_as<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
-float to_float(Bf16 h) { return bits_as<float>(static_cast<u32>(h.bits) << 16); }
+const char* name_of(Type type) { return kTypeNames[type]; }
 
 Half to_half(double value, Rounding r) { return {static_cast<u16>(narrow(value, 10, 5, r))}; }
 Bf16 to_bf16(double value, Rounding r) { return {static_cast<u16>(narrow(value, 7, 8, r))}; }

@@ -3,6 +3,10 @@
 #include <string>
 #include <type_traits>
 
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
 #include "base.h"
 
 namespace sim {
@@ -63,8 +67,32 @@ struct Bf16 {
   u16 bits;
 };
 
-float to_float(Half h);
-float to_float(Bf16 h);
+inline float to_float(Half h) {
+#ifdef __F16C__
+  return _cvtsh_ss(h.bits);
+#else
+  const u32 sign = static_cast<u32>(h.bits & 0x8000) << 16;
+  const u32 exponent = h.bits >> 10 & 31, mantissa = h.bits & 1023;
+  if (exponent == 31) return bits_as<float>(sign | 0x7f800000 | mantissa << 13);
+  if (exponent == 0) {
+    const float small = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -small : small;
+  }
+  return bits_as<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+#endif
+}
+inline float to_float(Bf16 h) { return bits_as<float>(static_cast<u32>(h.bits) << 16); }
+/// Eight at once.
+inline void to_floats(const Half* from, float* to) {
+#ifdef __F16C__
+  _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
+  for (int k = 0; k < 8; k++) to[k] = to_float(from[k]);
+#endif
+}
+inline void to_floats(const Bf16* from, float* to) {
+  for (int k = 0; k < 8; k++) to[k] = to_float(from[k]);
+}
 inline double to_double(Half h) { return to_float(h); }
 inline double to_double(Bf16 h) { return to_float(h); }
 

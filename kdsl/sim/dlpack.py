@@ -1,0 +1,94 @@
+"""DLPack capsules of memory of the simulated device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+#: Type of a CUDA device.
+CUDA = 2
+
+#: Type codes: of NumPy's kinds, and of types that ml_dtypes adds to NumPy.
+_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_NAMES = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (
+        ("tensor", _Tensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+#: What consumers hold, by the address of its struct; a deleter takes it out.
+_held: dict[int, tuple[object, ...]] = {}
+
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_NAME = ctypes.create_string_buffer(b"dltensor")
+
+
+def _delete(managed: int) -> None:
+    _held.pop(managed, None)
+
+
+def _destroy(capsule: int) -> None:
+    # A consumer renames the capsule and then owns the struct.
+    if _capsule_is_valid(capsule, _NAME):
+        _held.pop(_capsule_pointer(capsule, _NAME), None)
+
+
+_DELETE, _DESTROY = _Callback(_delete), _Callback(_destroy)
+
+_capsule_new = ctypes.pythonapi.PyCapsule_New
+_capsule_new.restype = ctypes.py_object
+_capsule_new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is_valid.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+
+
+def capsule(
+    owner: object, address: int, shape: Sequence[int], dtype: np.dtype[np.generic]
+) -> object:
+    """A capsule of a contiguous CUDA tensor; `owner` lives as long as it does.
+
+    Raises:
+        BufferError: DLPack has no such dtype.
+    """
+    code = _NAMES.get(dtype.name, _KINDS.get(dtype.kind))
+    if code is None:
+        raise BufferError(f"DLPack has no dtype {dtype}")
+    ndim = len(shape)
+    sizes = (ctypes.c_int64 * max(ndim, 1))(*shape)
+    strides = (ctypes.c_int64 * max(ndim, 1))()
+    step = 1
+    for axis in reversed(range(ndim)):
+        strides[axis] = step
+        step *= shape[axis]
+    bits = 8 * dtype.itemsize
+    tensor = _Tensor(address, CUDA, 0, ndim, code, bits, 1, sizes, strides, 0)
+    managed = _Managed(tensor, None, ctypes.cast(_DELETE, ctypes.c_void_p).value)
+    place = ctypes.addressof(managed)
+    _held[place] = (managed, sizes, strides, owner)
+    made: object = _capsule_new(place, _NAME, ctypes.cast(_DESTROY, ctypes.c_void_p).value)
+    return made
