@@ -68,13 +68,24 @@ static inline KDSL_INLINE void dot_blocks(i64 rows, i64 lane_blocks, i64 depth, 
                             init, out);
 }
 
+/// Vectors of a micro-kernel for one row alone: as many chains of additions as hide their latency.
+constexpr int one_row(i64 lanes) {
+  const i64 v = lanes / W;
+  return v % 8 == 0 ? 8 : v % 4 == 0 ? 4 : v % 3 == 0 ? 3 : v % 2 == 0 ? 2 : 1;
+}
+
 /// The product of a block of `rows` x `depth` with one of `depth` x `Lanes`, a multiple of 16.
 template <i64 Lanes, class A, class B, class Init, class Out>
 static inline KDSL_INLINE void dot(i64 rows, i64 depth, const A* a, i64 a_row, i64 a_k, const B* b,
                                    i64 b_k, Init init, Out out) {
   constexpr Blocking block = blocking(Lanes);
-  dot_blocks<block.rows, block.vectors>(rows, Lanes / (block.vectors * W), depth, a, a_row, a_k, b,
-                                        b_k, init, out);
+  constexpr int wide = one_row(Lanes);
+  // One row is a case of its own (a step of decoding): a block would compute it six times.
+  if (rows == 1)
+    dot_blocks<1, wide>(1, Lanes / (wide * W), depth, a, a_row, a_k, b, b_k, init, out);
+  else
+    dot_blocks<block.rows, block.vectors>(rows, Lanes / (block.vectors * W), depth, a, a_row, a_k,
+                                          b, b_k, init, out);
 }
 
 /// The same for any number of lanes; those past it are neither read nor given to `out` as real.

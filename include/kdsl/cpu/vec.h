@@ -105,13 +105,33 @@ static inline KDSL_INLINE Mask lanes(Some s) {
   return lane_numbers<i32>() < (i32)min(max(s.n, 0), W);
 }
 
+/// Lane by lane. Compilers take one lane after the other where sizes differ by more than two times,
+/// and between short integers and floats: there the way leads over what has instructions.
 template <class To, class From>
 static inline KDSL_INLINE Vec<To> convert(From v) {
-  return __builtin_convertvector(v, Vec<To>);
+  typedef __typeof__(v[0]) E;
+  constexpr bool floats = (E)0.5 != 0, to_floats = (To)0.5 != 0, integers = !floats && !to_floats;
+  constexpr int from = sizeof(E), to = sizeof(To);
+  constexpr bool is_signed = (E)-1 < 0;
+  if constexpr (floats != to_floats && (floats ? to : from) < 4) {
+    return convert<To>(convert<i32>(v));
+  } else if constexpr (integers && from == 1 && to > 2 && is_signed) {
+    return convert<To>(convert<i16>(v));
+  } else if constexpr (integers && from == 1 && to > 2) {
+    return convert<To>(convert<u16>(v));
+  } else if constexpr (integers && from == 2 && to == 8 && is_signed) {
+    return convert<To>(convert<i32>(v));
+  } else if constexpr (integers && ((from == 2 && to == 8) || (from == 8 && to < 4))) {
+    return convert<To>(convert<u32>(v));
+  } else if constexpr (integers && from == 4 && to == 1) {
+    return convert<To>(convert<u16>(v));
+  } else {
+    return __builtin_convertvector(v, Vec<To>);
+  }
 }
 template <class V>
 static inline KDSL_INLINE Mask mask(V v) {
-  return __builtin_convertvector(v, Mask);
+  return convert<i32>(v);
 }
 template <class To, class From>
 static inline KDSL_INLINE To saturate(From x) {
