@@ -21,7 +21,7 @@ attention = attention.attention
 NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 SCHEDULES = {
     "usual": Schedule(),
-    "late": Schedule(early=False),
+    "early": Schedule(early=True),
     "two slots": Schedule(tiles={"m": 64, "n": 64}, slots=2),
     "small": Schedule(tiles={"m": 64, "n": 32}),
 }

@@ -101,8 +101,15 @@ def test_an_array_is_not_reused_while_a_loop_will_read_it_again():
 
 
 def test_one_slot_gives_the_schedule_of_flash_attention():
-    # K is read by item 0, V by item 2. V's copy flies over the first product, K's over the rest.
-    found = pipeline({"k": Use(0, 0), "v": Use(2, 2)}, 3, 1)
+    # K is read by item 0, V by item 2. V's copy flies over the first two, K's over the last.
+    uses = {"k": Use(0, 0), "v": Use(2, 2)}
+    found = pipeline(uses, 3, 1)
+    assert {p: (x.wait, x.copies) for p, x in found.points.items()} == {
+        0: (0, (("v", 0),)), 2: (0, (("k", 1),)),
+    }  # fmt: skip
+    assert found.prologue == ((("k", 0),),)
+    # The point between moves up to where it frees K's slot.
+    found = pipeline(uses, 3, 1, early=True)
     assert {p: (x.wait, x.copies) for p, x in found.points.items()} == {
         0: (0, (("v", 0),)), 1: (0, (("k", 1),)),
     }  # fmt: skip

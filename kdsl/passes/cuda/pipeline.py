@@ -42,7 +42,7 @@ class Use:
     written: int | None = None
 
 
-def pipeline(uses: Mapping[str, Use], length: int, slots: int, *, early: bool = True) -> Pipeline:
+def pipeline(uses: Mapping[str, Use], length: int, slots: int, *, early: bool = False) -> Pipeline:
     """The points of a loop.
 
     Args:

@@ -35,7 +35,7 @@ class Planner:
 
     def __init__(
         self, func: Func, tiles: frozenset[str], layout: Layout, warps: tuple[int, int],
-        sites: dict[str, int], slots: int, early: bool,
+        sites: dict[str, int], slots: int, early: bool | None,
     ) -> None:  # fmt: skip
         self.func, self.layout, self.warps, self.sites = func, layout, warps, sites
         self.phase = func.phases[0]
@@ -326,14 +326,15 @@ class Planner:
                         at, old = len(bodies) - 1, uses.get(x)
                         first = at if old is None or old.first < 0 else old.first
                         uses[x] = Use(first, at, old.written if old is not None else None)
-        pipe = pipeline(uses, len(bodies), self.slots, early=self.early)
+        found = segments(self.facts, loop)
+        early = self.early if self.early is not None else not (found.until or found.since)
+        pipe = pipeline(uses, len(bodies), self.slots, early=early)
         steps: list[Step] = []
         for i, body in enumerate([*bodies, []]):
             point = pipe.points.get(i)
             if point is not None:
                 steps += _point(point.wait, point.copies)
             steps += body
-        found = segments(self.facts, loop)
         return Loop(
             loop, tuple(steps), found.masked, found.until, found.since, pipe.prologue, self.slots,
             pipelined=True, checks=tuple(checks),

@@ -28,13 +28,15 @@ class Schedule:
         tiles: size by loop variable.
         warps: of a block along rows, and along columns.
         slots: turns that a copied tile holds at once.
-        early: waits move up to where they free a slot.
+        early: waits move up to where they free a slot: copies start sooner, but more values are
+            in registers at once. None: where a turn masks nothing but its end, which is where
+            ptxas has the registers.
     """
 
     tiles: Mapping[str, int] = field(default_factory=dict)
     warps: tuple[int, int] | None = None
     slots: int | None = None
-    early: bool = True
+    early: bool | None = None
 
 
 #: Tile sizes: along rows; along columns where rows are reduced, and where not; along the depth.

@@ -81,10 +81,6 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
     // attention.py:27
     float s[2][8][4] = {};
     product<128>(s, qm_left, k_right);
-    copies_wait<0>();
-    sync();
-    if (n_start + 64 < n_end) k_copy.rows((i64)(n_start + 64) * k_s2, n_end - (n_start + 64));
-    copies_end_group();
     // attention.py:29-34
     KDSL_UNROLL for (int mi = 0; mi < 2; mi++)
     KDSL_UNROLL for (int hi = 0; hi < 2; hi++) {
@@ -118,6 +114,11 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
       top[mi][hi] = new_;
       den[mi][hi] = den_;
     }
+    copies_wait<0>();
+    sync();
+    // attention.py:27
+    if (n_start + 64 < n_end) k_copy.rows((i64)(n_start + 64) * k_s2, n_end - (n_start + 64));
+    copies_end_group();
     // attention.py:34
     product<64>(acc, kept<f16>(s), v_right);
   };
