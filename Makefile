@@ -23,8 +23,9 @@ test: lint unit  ## lint, then all tests
 unit: $(KDSL)  ## the tests alone; PYTEST_ARGS goes to pytest
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-conformance: $(KDSL)  ## kdsl's wheel in clean environments, its runtime on each Python here
+conformance: $(KDSL)  ## the wheel in clean environments; the runtime on each Python, each tvm-ffi
 	$(BIN)/python -m pytest tests/wheel $(PYTEST_ARGS)
+	$(BIN)/python -m tests.conformance.matrix
 
 lint: $(KDSL)  ## ruff, mypy --strict and clang-format; changes nothing
 	$(BIN)/ruff check .

@@ -206,24 +206,6 @@ def test_a_module_of_ours_brings_no_other_runtime(hand_path: Path) -> None:
     assert run(script, KDSL_RUNTIME="tvm_ffi") == "tvm_ffi True"
 
 
-def test_an_official_module_needs_its_library(official_path: Path) -> None:
-    script = (
-        "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]\n"
-        "import kdsl.runtime as r\n"
-        f"try: r.load_module({str(official_path)!r})\n"
-        "except OSError as err: print(err)"
-    )
-    assert run(script) == (
-        f"{official_path}: needs libtvm_ffi.so; install apache-tvm-ffi to load this module"
-    )
-    assert run(script, KDSL_RUNTIME="bundled") == (
-        f"{official_path}: needs libtvm_ffi.so, which KDSL_RUNTIME=bundled rules out"
-    )
-    assert run(script, KDSL_RUNTIME="other") == (
-        "KDSL_RUNTIME: expected 'bundled' or 'tvm_ffi', got 'other'"
-    )
-
-
 def test_an_error_raised_under_one_runtime_is_not_seen_by_the_other(
     hand_path: Path, official_path: Path
 ) -> None:
