@@ -22,8 +22,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-#: Changes when the layout of the cache does; an older layout is left alone, never read.
-LAYOUT = "v1"
+from kdsl import config
 
 MODULE = "module.so"
 #: Beside it: how many bytes it has.
@@ -31,6 +30,9 @@ SIZE = "size"
 
 #: Seconds to wait for another process that builds the same module before building it here too.
 PATIENCE = 120.0
+
+#: Bytes that a compilation may need for a while.
+LEAST_FREE = 32 << 20
 
 #: Seconds after which nobody builds in a folder any more.
 LEFT_BEHIND = 86400.0
@@ -50,7 +52,7 @@ class Cache:
     """The cache in one folder. Several processes and threads may use it at once."""
 
     def __init__(self, folder: Path) -> None:
-        self.root = folder / LAYOUT
+        self.root = folder / config.CACHE_LAYOUT
 
     def lookup(self, key: str) -> str | None:
         """The record of a lookup key; None when there is none or it cannot be read."""
@@ -106,6 +108,15 @@ class Cache:
                 raise
             self._replace(folder, target)
             return target / MODULE
+
+    def is_full(self) -> bool:
+        """Whether a compiler may have failed for want of space here."""
+        import shutil
+
+        try:
+            return shutil.disk_usage(self.root).free < LEAST_FREE
+        except OSError:
+            return False
 
     def failed(self, key: str) -> Path:
         """Where sources and log of a failed build of this key belong."""

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from kdsl import paths
 
+#: The folder within the cache's: changes when its layout does; an older one is never read.
+CACHE_LAYOUT = "v1"
+
 #: Every variable that kdsl or what it compiles reads: name, what holds without it, meaning.
 VARIABLES: tuple[tuple[str, str, str], ...] = (
     ("KDSL_CACHE_DIR", "kdsl in the user's cache folder", "folder of compiled kernels"),
@@ -88,9 +91,19 @@ def check() -> None:
 def cache_dir() -> Path:
     """The folder for compiled kernels; a private one of this process where the user's won't do."""
     chosen = user_cache_dir()
-    if chosen is not None and paths.writable(chosen):
-        return chosen
-    return private_cache_dir(str(chosen) if chosen else "the home folder")
+    if chosen is None:
+        return private_cache_dir("the home folder")
+    problem = cache_problem(chosen)
+    return private_cache_dir(str(chosen), problem) if problem else chosen
+
+
+def cache_problem(folder: Path) -> str:
+    """Why compiled kernels cannot be kept in a folder; empty where they can."""
+    if not paths.writable(folder):
+        return "cannot write to {}"
+    if not all(map(paths.trusted, (folder, folder / CACHE_LAYOUT))):
+        return "does not trust {}, another user's folder that everyone may write to"
+    return ""
 
 
 def user_cache_dir() -> Path | None:
@@ -146,14 +159,14 @@ def use_cuda_driver(path: str) -> None:
 
 
 @functools.cache
-def private_cache_dir(wanted: str) -> Path:
+def private_cache_dir(wanted: str, problem: str = "cannot write to {}") -> Path:
     """A folder of this process alone, in place of one that is not fit; warns, once for each."""
     import tempfile
     import warnings
 
     folder = Path(tempfile.mkdtemp(prefix="kdsl-"))
     warnings.warn(
-        f"kdsl cannot write to {wanted}; compiled kernels go to {folder} and are not found again. "
+        f"kdsl {problem.format(wanted)}; compiled kernels go to {folder} and are not found again. "
         "Set KDSL_CACHE_DIR to a writable folder.",
         stacklevel=2,
     )

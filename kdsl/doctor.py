@@ -172,8 +172,8 @@ def _cache() -> Finding:
     remedy = "Set KDSL_CACHE_DIR to a folder that you may write; until then nothing is kept"
     if wanted is None:
         return Finding("cache", "absent", "there is no home folder", remedy)
-    if not paths.writable(wanted):
-        return Finding("cache", "absent", f"{wanted} cannot be written", remedy)
+    if problem := config.cache_problem(wanted):
+        return Finding("cache", "absent", f"kdsl {problem.format(wanted)}", remedy)
     modules, size = Cache(wanted).size()
     free = shutil.disk_usage(wanted).free / 1e9
     text = f"{wanted}: {modules} modules, {size / 1e6:.1f} MB, {free:.1f} GB free"

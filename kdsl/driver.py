@@ -432,7 +432,9 @@ def build(
 
     try:
         return cache.publish(key, write), key
-    except OSError:
+    except (OSError, BuildError) as err:
+        if isinstance(err, BuildError) and not cache.is_full():
+            raise
         # No space, no rights to a folder inside, a network disk that is gone: not the kernel's
         # fault. Where a private folder is no better, its error tells.
         private = Cache(config.private_cache_dir(str(config.cache_dir())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,3 +55,17 @@ def writable(folder: Path) -> bool:
     except OSError:
         return False
     return os.access(folder, os.W_OK | os.X_OK)
+
+
+def trusted(folder: Path) -> bool:
+    """Whether only people whom the user trusts can have put something into `folder`: what lies
+    there is loaded and run. True for one that is not there yet.
+
+    A folder that everyone may write to must be the user's own, or the system's.
+    """
+    try:
+        status = folder.stat()
+    except OSError:
+        return True
+    theirs = status.st_uid not in (os.geteuid(), 0)
+    return not (theirs and status.st_mode & stat.S_IWOTH)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -196,6 +197,76 @@ def test_a_folder_of_another_user_costs_a_warning_not_the_call(cache, monkeypatc
     with pytest.warns(UserWarning, match=f"kdsl cannot write to {cache}"):
         np.testing.assert_array_equal(fresh()(X), X * 2)
     assert list(cache.iterdir()) == []
+
+
+AS_ANOTHER = """
+    import os, sys, warnings
+    folder, owner, mode, user = sys.argv[1], *map(int, sys.argv[2:])
+    # As root: the compiler's Python files may lie where the other user cannot read them.
+    os.environ["KDSL_CACHE_DIR"] = folder + "/of root"
+    print(double(np.ones(3, np.float32)).tolist())
+    place = folder + "/shared"
+    for path in (place, place + "/v1"):
+        os.mkdir(path)
+        os.chown(path, owner, owner)
+        os.chmod(path, mode)
+    os.chmod(folder, 0o755)
+    os.setgid(user)
+    os.setuid(user)
+    os.environ["KDSL_CACHE_DIR"] = place
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        print(kdsl.kernel(double.__wrapped__)(np.ones(3, np.float32)).tolist())
+    print(*(str(w.message).partition(";")[0].replace(place, "PLACE") for w in caught))
+"""
+NOBODY = 65534
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a machine where the tests run as root")
+@pytest.mark.parametrize(
+    ("owner", "mode", "warning"),
+    [
+        (0, 0o755, "kdsl cannot write to PLACE"),
+        (1, 0o755, "kdsl cannot write to PLACE"),
+        (1, 0o777, "kdsl does not trust PLACE, another user's folder that everyone may write to"),
+        (0, 0o1777, ""),
+        (NOBODY, 0o700, ""),
+    ],
+)
+def test_a_folder_of_a_real_other_user_is_left_alone(owner, mode, warning, tmp_path):
+    head, _, _ = textwrap.dedent(SCRIPT).partition("print(")
+    # Not in pytest's own folder, which others may not enter.
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "script.py")
+        script.write_text(head + textwrap.dedent(AS_ANOTHER))
+        run = subprocess.run(
+            [sys.executable, str(script), folder, *map(str, (owner, mode, NOBODY))],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+    assert run.stdout.splitlines() == ["[2.0, 2.0, 2.0]"] * 2 + [warning], run.stderr
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A file system with room for some texts and no module."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(folder)]
+    if os.getuid() != 0 or subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("needs a machine where the tests may mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full_costs_a_warning_not_the_call(full, monkeypatch):
+    config.private_cache_dir.cache_clear()
+    monkeypatch.setenv("KDSL_CACHE_DIR", str(full))
+    with pytest.warns(UserWarning, match=f"kdsl cannot write to {full}; compiled kernels go to"):
+        np.testing.assert_array_equal(fresh()(X), X * 2)
+    assert modules(full) == 0
+    assert list(full.glob("*/tmp/*")) == []
 
 
 def test_paths_may_have_spaces_and_letters_of_any_language(tmp_path):

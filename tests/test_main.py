@@ -193,7 +193,7 @@ def test_doctor_tells_a_missing_package_and_a_folder_that_cannot_be_written(
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "MISSING: not installed\n                -> pip install no-such-package" in out
-    assert f"{tmp_path}/file/cache cannot be written\n" in out
+    assert f"kdsl cannot write to {tmp_path}/file/cache\n" in out
     assert config.user_cache_dir() == tmp_path / "file" / "cache"
 
 
