@@ -1,9 +1,9 @@
 """The smallest kernel: two tensors of any shape up to broadcasting rows, added."""
 
 import kdsl
-from kdsl import Out, bf16, f32
+from kdsl import Out, bf16, f16, f32, f64
 
-T = kdsl.dtypes("T", bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32, f64)
 M, N = kdsl.dims("M N")
 
 

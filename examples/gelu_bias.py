@@ -1,9 +1,9 @@
 """A bias and GELU after it, in one pass over the tensor."""
 
 import kdsl
-from kdsl import Out, bf16, erf, f16, f32
+from kdsl import Out, bf16, erf, f16, f32, f64
 
-T = kdsl.dtypes("T", f16, bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32, f64)
 M, N = kdsl.dims("M N")
 
 SQRT_HALF = 0.7071067811865476

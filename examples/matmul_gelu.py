@@ -1,9 +1,9 @@
 """Matrix product with a bias and GELU as its epilogue: one pass over the output."""
 
 import kdsl
-from kdsl import Out, bf16, dot, erf, f32
+from kdsl import Out, bf16, dot, erf, f16, f32
 
-T = kdsl.dtypes("T", bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32)
 M, N, K = kdsl.dims("M N K")
 
 SQRT_HALF = 0.7071067811865476

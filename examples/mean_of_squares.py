@@ -1,9 +1,9 @@
 """Two phases and a scratch buffer: partial sums in parallel, then one sum of them."""
 
 import kdsl
-from kdsl import Out, bf16, f32
+from kdsl import Out, bf16, f16, f32
 
-T = kdsl.dtypes("T", bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32)
 M, N = kdsl.dims("M N")
 
 

@@ -1,9 +1,9 @@
 """RMS normalisation of rows with a weight."""
 
 import kdsl
-from kdsl import Out, bf16, f32, rsqrt
+from kdsl import Out, bf16, f16, f32, rsqrt
 
-T = kdsl.dtypes("T", bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32)
 M, N = kdsl.dims("M N")
 
 

@@ -1,9 +1,9 @@
 """Softmax over the last axis, whatever its length: no loop over a row, no block size."""
 
 import kdsl
-from kdsl import Out, bf16, exp, f32
+from kdsl import Out, bf16, exp, f16, f32, f64
 
-T = kdsl.dtypes("T", bf16, f32)
+T = kdsl.dtypes("T", f16, bf16, f32, f64)
 M, N = kdsl.dims("M N")
 
 

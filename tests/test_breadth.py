@@ -84,7 +84,7 @@ def layernorm(dtype: np.dtype, m: int, n: int) -> Problem:
     return (x, w, b), {}, ((X - mean) * rstd * W + B, mean[:, 0], rstd[:, 0])
 
 
-@problem("f32 bf16", *ROWS, (17, 64), (33, 48))
+@problem("f32 f16 bf16", *ROWS, (17, 64), (33, 48))
 def layernorm_grad(dtype: np.dtype, m: int, n: int) -> Problem:
     x, do, w = normal(dtype, m, n), normal(dtype, m, n, seed=1), normal(dtype, n)
     X, DO, W = wide(x, do, w)
@@ -96,7 +96,7 @@ def layernorm_grad(dtype: np.dtype, m: int, n: int) -> Problem:
     return (x, w, mean, rstd, do), {}, (dx, (DO * hat).sum(axis=0), DO.sum(axis=0))
 
 
-@problem("f32 f16 bf16", (4, 0), *ROWS)
+@problem("f64 f32 f16 bf16", (4, 0), *ROWS)
 def gelu_bias(dtype: np.dtype, m: int, n: int) -> Problem:
     x, bias = normal(dtype, m, n), normal(dtype, n)
     y = x.astype(np.float64) + bias.astype(np.float64)
@@ -104,7 +104,7 @@ def gelu_bias(dtype: np.dtype, m: int, n: int) -> Problem:
     return (x, bias), {}, (0.5 * y * (1 + normal_below),)
 
 
-@problem("f32 f16", (4, 0), (16, 3), (15, 100), (17, 64), (1000, 31), *ROWS)
+@problem("f32 f16 bf16", (4, 0), (16, 3), (15, 100), (17, 64), (1000, 31), *ROWS)
 def column_sum(dtype: np.dtype, m: int, n: int) -> Problem:
     x = normal(dtype, m, n)
     return (x,), {}, (x.astype(np.float64).sum(axis=0),)
@@ -116,7 +116,7 @@ def embedding(dtype: np.dtype, n: int, v: int, d: int) -> Problem:
     return (table, ids), {}, (table.astype(np.float64)[ids],)
 
 
-@problem("f32 bf16", (0, 4), (1, 1), (5, 9), (40, 100), (3, 1000))
+@problem("f32 f16 bf16", (0, 4), (1, 1), (5, 9), (40, 100), (3, 1000))
 def cross_entropy(dtype: np.dtype, m: int, v: int) -> Problem:
     x, labels = normal(dtype, m, v), integers(v, m)
     X, rows = x.astype(np.float64), np.arange(m)
@@ -126,7 +126,7 @@ def cross_entropy(dtype: np.dtype, m: int, v: int) -> Problem:
     return (x, labels), {}, (loss, lse)
 
 
-@problem("f32 bf16", (1, 1, 1, 2), (2, 3, 2, 0), (2, 5, 3, 6), (1, 9, 2, 34), (2, 4, 1, 128))
+@problem("f32 f16 bf16", (1, 1, 1, 2), (2, 3, 2, 0), (2, 5, 3, 6), (1, 9, 2, 34), (2, 4, 1, 128))
 def rope(dtype: np.dtype, b: int, s: int, h: int, d: int) -> Problem:
     x, angle = normal(dtype, b, s, h, d), normal(np.dtype(np.float32), s, d // 2) * 3
     cos, sin = np.cos(angle), np.sin(angle)
@@ -135,13 +135,13 @@ def rope(dtype: np.dtype, b: int, s: int, h: int, d: int) -> Problem:
     return (cos, sin, x), {}, (np.concatenate([turned.real, turned.imag], axis=-1),)
 
 
-@problem("f32 bf16", (3, 4, 0), (1, 1, 1), (5, 3, 2), (7, 70, 300), (65, 64, 129), (0, 5, 8))
+@problem("f32 f16 bf16", (3, 4, 0), (1, 1, 1), (5, 3, 2), (7, 70, 300), (65, 64, 129), (0, 5, 8))
 def splitk_matmul(dtype: np.dtype, m: int, n: int, k: int) -> Problem:
     x, w = normal(dtype, m, k), normal(dtype, k, n)
     return (x, w), {}, (x.astype(np.float64) @ w.astype(np.float64),)
 
 
-@problem("f32 bf16", (3, 4, 0), (1, 1, 64), (1, 70, 128), (97, 49, 192), (0, 5, 64))
+@problem("f32 f16 bf16", (3, 4, 0), (1, 1, 64), (1, 70, 128), (97, 49, 192), (0, 5, 64))
 def int8_matmul(dtype: np.dtype, m: int, n: int, k: int) -> Problem:
     x, w = normal(dtype, m, k), integers(256, k, n).astype(np.uint8).view(np.int8)
     scale = (np.abs(normal(np.dtype(np.float32), k // 64, n)) * 0.01).astype(dtype)
@@ -149,7 +149,7 @@ def int8_matmul(dtype: np.dtype, m: int, n: int, k: int) -> Problem:
     return (x, w, scale), {}, (x.astype(np.float64) @ weights,)
 
 
-@problem("f64 f32 f16", (0, 4), (1, 3), (5, 8), (4, 33), (30, 200))
+@problem("f64 f32 f16 bf16", (0, 4), (1, 3), (5, 8), (4, 33), (30, 200))
 def topk(dtype: np.dtype, m: int, n: int) -> Problem:
     # Few values, so that ties abound; and some that count as nothing.
     x = integers(9, m, n).astype(np.float64)
@@ -158,7 +158,7 @@ def topk(dtype: np.dtype, m: int, n: int) -> Problem:
     return (x.astype(dtype),), {"K": 3}, (np.take_along_axis(x, order, axis=1), order)
 
 
-@problem("f32 bf16", (2, 1, 1, 16), (3, 4, 2, 16), (2, 6, 2, 5))
+@problem("f32 f16 bf16", (2, 1, 1, 16), (3, 4, 2, 16), (2, 6, 2, 5))
 def paged_attention(dtype: np.dtype, b: int, h: int, g: int, size: int) -> Problem:
     d, pages = 24, 4 * b
     q = normal(dtype, b, h, d)
@@ -180,7 +180,9 @@ def paged_attention(dtype: np.dtype, b: int, h: int, g: int, size: int) -> Probl
     return (q, k, v, table, lengths, d**-0.5), {}, (o,)
 
 
-@problem("f32 bf16", (1, 1, 1), (9, 9, 3), (70, 70, 1), (100, 130, 40), (60, 50, 7), (33, 33, 99))
+@problem(
+    "f32 f16 bf16", (1, 1, 1), (9, 9, 3), (70, 70, 1), (100, 130, 40), (60, 50, 7), (33, 33, 99)
+)
 def sliding_window(dtype: np.dtype, m: int, n: int, window: int) -> Problem:
     q, k, v = (normal(dtype, 1, 2, x, 24, seed=s) for s, x in enumerate((m, n, n)))
     Q, K, V = wide(q, k, v)
@@ -203,7 +205,7 @@ def scored(dtype: np.dtype, m: int, n: int, change: Callable[..., Array]) -> Pro
     return (q, k, v, slopes, 0.2), {}, (p @ V / p.sum(axis=-1, keepdims=True),)
 
 
-@problem("f32 bf16", *LENGTHS)
+@problem("f32 f16 bf16", *LENGTHS)
 def attention_alibi(dtype: np.dtype, m: int, n: int) -> Problem:
     return scored(dtype, m, n, lambda s, d, w: np.where(d >= 0, s - w * d, -np.inf))
 
@@ -218,7 +220,7 @@ def attention_window(dtype: np.dtype, m: int, n: int) -> Problem:
     return scored(dtype, m, n, lambda s, d, w: np.where((d >= 0) & (d < 64), s, -np.inf))
 
 
-@problem("f32 bf16", (0, 3, 5), (1, 1, 1), (100, 7, 33), (50, 60, 8), (40, 2, 600))
+@problem("f32 f16 bf16", (0, 3, 5), (1, 1, 1), (100, 7, 33), (50, 60, 8), (40, 2, 600))
 def scatter_add(dtype: np.dtype, n: int, v: int, d: int) -> Problem:
     ids, x, table = integers(v, n), normal(dtype, n, d), normal(DTYPES["f32"], v, d)
     want = table.astype(np.float64)
@@ -231,7 +233,7 @@ def scatter_add_in_order(dtype: np.dtype, n: int, v: int, d: int) -> Problem:
     return scatter_add(dtype, n, v, d)
 
 
-@problem("f64 f32 f16", *ROWS, (3, 4097))
+@problem("f64 f32 f16 bf16", *ROWS, (3, 4097))
 def row_prefix_sum(dtype: np.dtype, m: int, n: int) -> Problem:
     x = normal(dtype, m, n)
     return (x,), {}, (x.astype(np.float64).cumsum(axis=1),)
