@@ -90,6 +90,12 @@ PROBLEMS: dict[str, tuple[type[Exception], str, str, str]] = {
         "JAX {got}",
         "JAX arrays are immutable, pass a NumPy copy",
     ),
+    "sharded": (
+        ValueError,
+        " in one piece",
+        "JAX {got} whose parts lie on several devices",
+        "gather it first: jax.device_put({name}, jax.devices()[0])",
+    ),
     "version": (TypeError, "", "{got} with a DLPack version other than 1", ""),
     "traced": (
         TypeError,

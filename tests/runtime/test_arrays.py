@@ -6,7 +6,10 @@ from __future__ import annotations
 import array
 import ctypes
 import gc
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -273,3 +276,43 @@ def test_arrays_of_the_installed_frameworks_are_read_in_place(hand: Module) -> N
     hand.view(np.ones(1))
     hand.view(torch.ones(1))
     assert _core.mirrors() == {"numpy": 1, "torch": 1}
+
+
+def test_jax_arrays_in_parts_are_refused(hand_path: Path) -> None:
+    """The memory that JAX shows of an array over several devices is that of the first alone."""
+    script = f"""
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from kdsl.runtime import load_module
+hand = load_module({str(hand_path)!r})
+mesh = Mesh(np.array(jax.devices()), ("x",))
+for dtype in ("float32", "bfloat16"):
+    x = jnp.arange(8).astype(dtype)
+    parts = jax.device_put(x, NamedSharding(mesh, PartitionSpec("x")))
+    try:
+        hand.view(parts)
+    except ValueError as err:
+        assert "in one piece, got JAX" in str(err) and "whose parts lie on" in str(err), err
+    else:
+        raise SystemExit("no error")
+    whole = jax.device_put(x, NamedSharding(mesh, PartitionSpec(None)))
+    second = jax.device_put(x, jax.devices()[1])
+    assert hand.view(whole) == hand.view(second) == hand.view(x)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("order", [("f", "b"), ("b", "f"), ("f", "b", "i", "b", "f", "f")])
+def test_jax_arrays_with_and_without_a_buffer_take_turns(
+    hand: Module, order: tuple[str, ...]
+) -> None:
+    arrays = {"f": jnp.ones(2), "b": jnp.ones(2, jnp.bfloat16), "i": jnp.ones(2, jnp.int32)}
+    code = {"f": "2:32:1", "b": "4:16:1", "i": "0:32:1"}
+    for name in order * 3:
+        assert hand.view(arrays[name]).startswith(f"dtype {code[name]} shape 2 strides 1")
+        result = hand.scale(arrays[name])
+        assert isinstance(result, jax.Array)
+        assert result.dtype == arrays[name].dtype

@@ -126,8 +126,24 @@ static PyObject* export_call(PyObject* method, PyObject* stream, int versioned) 
   return capsule;
 }
 
+static PyObject* export_either(PyObject* method, PyObject* stream) {
+  PyObject* capsule = export_call(method, stream, 1);
+  if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) return capsule;
+  PyErr_Clear();  // a producer from before DLPack 1.0
+  return export_call(method, stream, 0);
+}
+
+static const DLTensor* tensor_in(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    DLManagedTensorVersioned* m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    return m->version.major == 1 ? &m->dl_tensor : NULL;
+  }
+  if (!PyCapsule_IsValid(capsule, "dltensor")) return NULL;
+  return &((DLManagedTensor*)PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
+}
+
 // On a device the producer is told our stream, and makes it wait for what is still on its own.
-static PyObject* dlpack_capsule(Frame* frame, PyObject* object) {
+static PyObject* export_on(Frame* frame, PyObject* object, PyObject* method) {
   DLDevice device;
   if (device_of(object, &device)) return NULL;
   if (!rt_is_host(device) && rt_note_device(frame, device, NULL)) return NULL;
@@ -135,14 +151,29 @@ static PyObject* dlpack_capsule(Frame* frame, PyObject* object) {
       frame->device_type == (int32_t)device.device_type && frame->device_id == device.device_id;
   void* handle = noted ? frame->stream : rt_stream_of(device.device_type, device.device_id);
   PyObject* stream = rt_stream_for_producer(device, handle);
-  PyObject* method = stream ? PyObject_GetAttrString(object, "__dlpack__") : NULL;
-  PyObject* capsule = method ? export_call(method, stream, 1) : NULL;
-  if (!capsule && method && PyErr_ExceptionMatches(PyExc_TypeError)) {
-    PyErr_Clear();  // a producer from before DLPack 1.0
-    capsule = export_call(method, stream, 0);
-  }
-  Py_XDECREF(method);
+  PyObject* capsule = stream ? export_either(method, stream) : NULL;
   Py_XDECREF(stream);
+  return capsule;
+}
+
+// Asking a JAX array where it lies costs more than exporting it, and mostly it is on the CPU: take
+// what its library gives quickly, unless it lies elsewhere. NULL without an exception: do not.
+static PyObject* jax_capsule(PyObject* object) {
+  static PyObject* quick;
+  if (!quick && !(quick = rt_import("kdsl.runtime.jax", "export"))) return NULL;
+  PyObject* capsule = quick == Py_None ? NULL : PyObject_CallFunctionObjArgs(quick, object, NULL);
+  PyErr_Clear();  // the long way says what is wrong
+  const DLTensor* tensor = capsule ? tensor_in(capsule) : NULL;
+  if (capsule && (!tensor || !rt_is_host(tensor->device))) Py_CLEAR(capsule);
+  return capsule;
+}
+
+static PyObject* dlpack_capsule(Frame* frame, PyObject* object, Family family) {
+  PyObject* capsule = family == FAMILY_JAX ? jax_capsule(object) : NULL;
+  if (capsule) return capsule;
+  PyObject* method = PyObject_GetAttrString(object, "__dlpack__");
+  if (method) capsule = export_on(frame, object, method);
+  Py_XDECREF(method);
   return capsule;
 }
 
@@ -159,7 +190,7 @@ static int put_dlpack_owned(Frame* frame, Py_ssize_t index, PyObject* capsule, i
 
 static int take_dlpack(Frame* frame, Py_ssize_t index, PyObject* object, const ArrayKind* kind) {
   Family family = kind->family;
-  PyObject* capsule = dlpack_capsule(frame, object);
+  PyObject* capsule = dlpack_capsule(frame, object, family);
   Hold* hold = capsule ? rt_hold(frame, HOLD_OBJECT) : NULL;
   if (!hold) {
     Py_XDECREF(capsule);
@@ -209,13 +240,40 @@ PyObject* rt_import_of(PyTypeObject* type) {
   return found;
 }
 
+// Whether the memory that JAX shows is the whole array. 0 with or without an exception: it is not.
+static int is_whole(PyObject* object) {
+  static PyObject *name, *single, *ask;
+  if (!ask) {
+    name = PyUnicode_InternFromString("sharding");
+    single = rt_loaded("jax.sharding", "SingleDeviceSharding");
+    ask = rt_import("kdsl.runtime.jax", "is_whole");
+    if (!name || !ask) return 0;
+  }
+  PyObject* sharding = PyObject_GetAttr(object, name);
+  int whole = sharding && (PyObject*)Py_TYPE(sharding) == single;
+  if (RT_UNLIKELY(!whole) && sharding) {
+    PyObject* answer = PyObject_CallFunctionObjArgs(ask, sharding, NULL);
+    whole = answer == Py_True;
+    Py_XDECREF(answer);
+  }
+  Py_XDECREF(sharding);
+  return whole;
+}
+
 static int take_jax(Frame* frame, Py_ssize_t index, PyObject* object) {
-  int taken = take_buffer(frame, index, object, FAMILY_JAX);
-  if (RT_LIKELY(taken > 0)) return 0;
-  if (taken < 0) return -1;
-  PyErr_Clear();  // bf16, fp8 and arrays on other devices have no buffer, but DLPack
+  // bf16, fp8 and arrays on other devices have no buffer, but DLPack; a failed attempt is dear, and
+  // the next array is mostly as the last one.
+  static int tries_buffer = 1;
   ArrayKind kind = {.family = FAMILY_JAX};
-  return take_dlpack(frame, index, object, &kind);
+  if (RT_UNLIKELY(!is_whole(object))) {
+    return rt_argument_error(frame, index, PyErr_Occurred() ? "export" : "sharded");
+  }
+  int taken = tries_buffer ? take_buffer(frame, index, object, FAMILY_JAX) : 0;
+  if (RT_LIKELY(taken)) return taken > 0 ? 0 : -1;
+  PyErr_Clear();
+  int failed = take_dlpack(frame, index, object, &kind);
+  tries_buffer = failed || rt_dtype_format(frame->views[index].dtype) != NULL;
+  return failed;
 }
 
 int rt_take_jax(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {

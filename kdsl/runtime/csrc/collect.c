@@ -1,10 +1,31 @@
 // collect.c: lists, tuples and dicts as arguments; Python objects as values outside of calls.
-#include <stdlib.h>
-#include <string.h>
-
 #include "core.h"
 
-// ---- objects within an argument
+// ---- objects within an argument ---------------------------------------------------------------
+
+// A frame for objects that are no arguments of a call.
+static void start(Frame* frame, const Function* function, const ArrayKind* kind) {
+  static int64_t no_strides;  // rank 0 needs a pointer, though never reads it
+  frame->function = function;
+  frame->objects = NULL;
+  frame->count = 0;
+  frame->args = NULL;
+  frame->views = NULL;
+  frame->strides = &no_strides;
+  frame->strides_left = 0;
+  frame->owned = OWNED_VALUES;
+  frame->family = kind->family, frame->api = kind->api, frame->import = kind->import;
+  frame->device_type = 0;
+  frame->device_id = 0;
+  frame->stream = NULL;
+  frame->outer = NULL;
+  frame->parent = NULL;
+  frame->parent_index = 0;
+  frame->renewed_count = 0;
+  frame->holds = &frame->first_holds;
+  frame->first_holds.count = 0;
+  frame->first_holds.next = NULL;
+}
 // ------------------------------------------------------------------
 
 static int take_elements(Frame* inner, PyObject* const* objects, TVMFFIAny* out) {
@@ -20,59 +41,47 @@ static int take_elements(Frame* inner, PyObject* const* objects, TVMFFIAny* out)
   return failed;
 }
 
-// Owned values for `count` objects, which are in argument `index` of `outer`; none when one fails.
-static int collect(Frame* outer, Py_ssize_t index, PyObject* const* objects, Py_ssize_t count,
-                   TVMFFIAny* out) {
-  DLTensor* views = PyMem_Malloc(((size_t)count + 1) * sizeof *views);
-  if (!views) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  int64_t no_strides;  // rank 0 needs a pointer, though never reads it
-  Frame inner = {.function = outer->function,
-                 .count = count,
-                 .objects = objects,
-                 .args = out,
-                 .views = views,
-                 .strides = &no_strides,
-                 .owned = OWNED_VALUES,
-                 .parent = outer,
-                 .parent_index = index,
-                 .family = outer->family,
-                 .api = outer->api,
-                 .import = outer->import,
-                 .device_type = outer->device_type,
-                 .device_id = outer->device_id,
-                 .stream = outer->stream};
-  inner.holds = &inner.first_holds;
+// Owned values for the objects of a tuple, which is in argument `index` of `outer`; none when one
+// fails. `objects` and `views` have room for them.
+static int collect(Frame* outer, Py_ssize_t index, PyObject* tuple, PyObject** objects,
+                   DLTensor* views, TVMFFIAny* out) {
+  Frame inner;
+  ArrayKind kind = rt_frame_kind(outer);
+  start(&inner, outer->function, &kind);
+  inner.objects = objects;
+  inner.count = PyTuple_Size(tuple);
+  inner.args = out;
+  inner.views = views;
+  inner.parent = outer;
+  inner.parent_index = index;
+  inner.device_type = outer->device_type, inner.device_id = outer->device_id;
+  inner.stream = outer->stream;
+  for (Py_ssize_t i = 0; i < inner.count; ++i) objects[i] = PyTuple_GetItem(tuple, i);
   int failed = take_elements(&inner, objects, out);
   rt_frame_release(&inner);
-  PyMem_Free(views);
   outer->family = inner.family, outer->api = inner.api, outer->import = inner.import;
   outer->device_type = inner.device_type, outer->device_id = inner.device_id;
   outer->stream = inner.stream;
   return failed ? -1 : 0;
 }
 
-// The elements of a tuple, which keeps them.
-static PyObject** elements_of(PyObject* tuple, Py_ssize_t* count) {
-  *count = PyTuple_Size(tuple);
-  PyObject** objects = PyMem_Malloc(((size_t)*count + 1) * sizeof *objects);
-  if (!objects) PyErr_NoMemory();
-  for (Py_ssize_t i = 0; objects && i < *count; ++i) objects[i] = PyTuple_GetItem(tuple, i);
-  return objects;
-}
-
 static int collect_tuple(Frame* outer, Py_ssize_t index, PyObject* tuple, TVMFFIAny* out) {
-  Py_ssize_t count;
-  PyObject** objects = elements_of(tuple, &count);
-  int failed = !objects || collect(outer, index, objects, count, out);
+  PyObject* few_objects[FRAME_ARGS];
+  DLTensor few_views[FRAME_ARGS];
+  size_t count = (size_t)PyTuple_Size(tuple);
+  if (RT_LIKELY(count <= FRAME_ARGS)) {
+    return collect(outer, index, tuple, few_objects, few_views, out);
+  }
+  PyObject** objects = PyMem_Malloc(count * sizeof *objects);
+  DLTensor* views = PyMem_Malloc(count * sizeof *views);
+  if (!objects || !views) PyErr_NoMemory();
+  int failed = !objects || !views || collect(outer, index, tuple, objects, views, out);
   PyMem_Free(objects);
+  PyMem_Free(views);
   return failed ? -1 : 0;
 }
 
-// ---- sequences
-// -----------------------------------------------------------------------------------
+// ---- sequences --------------------------------------------------------------------------------
 
 TVMFFIObject* rt_collect_sequence(Frame* outer, Py_ssize_t index, PyObject* tuple, int32_t type) {
   TVMFFIObject* sequence = rt_sequence_new(type, PyTuple_Size(tuple));
@@ -98,8 +107,7 @@ static int take_sequence(Frame* frame, Py_ssize_t index, PyObject* object, const
   return array ? rt_put_object(frame, index, array) : -1;
 }
 
-// ---- mappings
-// --------------------------------------------------------------------------------------
+// ---- mappings ---------------------------------------------------------------------------------
 
 static int fill_map(Frame* outer, Py_ssize_t index, PyObject* flat, TVMFFIAny* values,
                     TVMFFIObject* map) {
@@ -177,8 +185,7 @@ const TypeEntry* rt_container_entry(PyTypeObject* type) {
   return PyType_IsSubtype(type, proxy) ? &of_mapping : NULL;
 }
 
-// ---- outside of calls
-// ------------------------------------------------------------------------------
+// ---- outside of calls -------------------------------------------------------------------------
 
 // Stands for the function where there is no call.
 static const Function* nobody(void) {
@@ -192,18 +199,22 @@ static const Function* nobody(void) {
 }
 
 int rt_frame_outside(Frame* frame, const ArrayKind* kind) {
-  memset(frame, 0, sizeof *frame);
-  frame->function = nobody();
-  frame->family = kind->family, frame->api = kind->api, frame->import = kind->import;
-  frame->holds = &frame->first_holds;
-  frame->owned = OWNED_VALUES;
-  return frame->function ? 0 : -1;
+  const Function* none = nobody();
+  if (!none) return -1;
+  start(frame, none, kind);
+  return 0;
 }
 
 int rt_from_python(PyObject* object, TVMFFIAny* out, ArrayKind* kind) {
   Frame outside;
   *out = (TVMFFIAny){.type_index = kTVMFFINone};
-  if (rt_frame_outside(&outside, kind) || collect(&outside, 0, &object, 1, out)) return -1;
+  if (rt_frame_outside(&outside, kind)) return -1;
+  PyObject* tuple = PyTuple_New(1);
+  if (!tuple) return -1;
+  Py_INCREF(object);
+  PyTuple_SetItem(tuple, 0, object);
+  int failed = collect_tuple(&outside, 0, tuple, out);
+  Py_DECREF(tuple);
   *kind = rt_frame_kind(&outside);
-  return 0;
+  return failed;
 }

@@ -14,8 +14,7 @@ typedef struct {
 
 static PyTypeObject *object_type, *sequence_type, *mapping_type;
 
-// ---- making
-// --------------------------------------------------------------------------------------
+// ---- making -----------------------------------------------------------------------------------
 
 static PyObject* make(PyTypeObject* type, const ArrayKind* kind, TVMFFIObject* object) {
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -109,8 +108,7 @@ static void handle_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// ---- any object
-// ----------------------------------------------------------------------------------
+// ---- any object -------------------------------------------------------------------------------
 
 static PyObject* handle_repr(PyObject* self) {
   const TVMFFIObject* object = ((Handle*)self)->object;
@@ -150,8 +148,12 @@ static PyObject* refuse_pickle(PyObject* self, PyObject* unused) {
   return NULL;
 }
 
-// ---- sequences
-// -----------------------------------------------------------------------------------
+static PyObject* as_peer(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return rt_peer_object(((Handle*)self)->object);
+}
+
+// ---- sequences --------------------------------------------------------------------------------
 
 static PyObject* sequence_size(PyObject* self, PyObject* unused) {
   (void)unused;
@@ -230,8 +232,7 @@ static PyObject* sequence_same(PyObject* self, PyObject* other) {
   return PyBool_FromLong(same);
 }
 
-// ---- mappings
-// ------------------------------------------------------------------------------------
+// ---- mappings ---------------------------------------------------------------------------------
 
 static int is_dict(const Handle* self) {
   if (self->object->type_index == kTVMFFIDict) return 1;
@@ -331,11 +332,13 @@ static PyObject* mapping_items(PyObject* self, PyObject* unused) {
   return rt_to_python(&handle->kind, &value);
 }
 
-// ---- types
-// ---------------------------------------------------------------------------------------
+// ---- types ------------------------------------------------------------------------------------
 
-static PyMethodDef object_methods[] = {{"__reduce__", refuse_pickle, METH_NOARGS, NULL},
-                                       {NULL, NULL, 0, NULL}};
+static PyMethodDef object_methods[] = {
+    {"__reduce__", refuse_pickle, METH_NOARGS, NULL},
+    {"__tvm_ffi_object__", as_peer, METH_NOARGS,
+     "__tvm_ffi_object__()\n--\n\nThis object as apache-tvm-ffi's Python package shows it."},
+    {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef object_getters[] = {
     {"type_index", get_type_index, NULL, "TVM FFI's number of the object's type.", NULL},

@@ -87,7 +87,7 @@ static uint64_t jump_distance(unsigned index) {
   return index < 83 ? n * (n + 1) / 2 : sparse[index - 83];
 }
 
-// ---- keys --------------------------------------------------------------------------------------
+// ---- keys -------------------------------------------------------------------------------------
 
 static int is_text(int32_t type_index) {
   return type_index == kTVMFFISmallStr || type_index == kTVMFFISmallBytes ||
@@ -127,8 +127,7 @@ int rt_same_key(const TVMFFIAny* a, const TVMFFIAny* b) {
 
 int rt_is_key(const TVMFFIAny* value) { return value->type_index < kTVMFFIVisitInterrupt; }
 
-// ---- slots
-// ---------------------------------------------------------------------------------------
+// ---- slots ------------------------------------------------------------------------------------
 
 static RtMapCell* cell_of(const TVMFFIObject* map) { return &((RtMapObject*)map)->map; }
 
@@ -200,7 +199,7 @@ static void write_entry(RtMapCell* cell, uint64_t slot, uint8_t mark, Pair pair)
   ++cell->size;
 }
 
-// ---- search ------------------------------------------------------------------------------------
+// ---- search -----------------------------------------------------------------------------------
 
 static uint64_t find_slot(const RtMapCell* cell, const TVMFFIAny* key) {
   if (cell->size == 0) return NOWHERE;
@@ -247,7 +246,7 @@ int rt_map_next(const TVMFFIObject* map, RtMapCursor* cursor) {
   return 1;
 }
 
-// ---- making room -------------------------------------------------------------------------------
+// ---- making room ------------------------------------------------------------------------------
 
 static void free_slots(void* data) { free(data); }
 
@@ -298,7 +297,7 @@ static int enlarge(RtMapCell* cell) {
   return 0;
 }
 
-// ---- putting -----------------------------------------------------------------------------------
+// ---- putting ----------------------------------------------------------------------------------
 
 // Empty a slot that a chain of another home goes through: that part of the chain moves elsewhere.
 // 0: there is no room for it. What has moved by then is in order, the rest is found no more.
@@ -368,8 +367,7 @@ int rt_map_put(TVMFFIObject* map, TVMFFIAny key, TVMFFIAny value) {
   return failed;
 }
 
-// ---- taking out
-// ----------------------------------------------------------------------------------
+// ---- taking out -------------------------------------------------------------------------------
 
 static Pair take_small(RtMapCell* cell, Pair* pair) {
   Pair taken = *pair;
@@ -423,7 +421,7 @@ static void release_pairs(const RtMapCell* cell) {
   }
 }
 
-// ---- objects -----------------------------------------------------------------------------------
+// ---- objects ----------------------------------------------------------------------------------
 
 static void map_delete(void* self, int flags) {
   RtMapCell* cell = cell_of(self);

@@ -36,7 +36,7 @@ int rt_take_opaque(Frame* frame, Py_ssize_t index, PyObject* object, const TypeE
   return rt_put_object(frame, index, rt_opaque_new(object));
 }
 
-// ---- pointers ----------------------------------------------------------------------------------
+// ---- pointers ---------------------------------------------------------------------------------
 
 PyObject* rt_pointer_to_python(void* pointer) {
   PyObject* make = rt_import("ctypes", "c_void_p");

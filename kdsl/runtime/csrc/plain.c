@@ -7,8 +7,7 @@ static PyObject* values_function(const char* name) {
   return rt_import("kdsl.runtime.values", name);
 }
 
-// ---- in
-// ------------------------------------------------------------------------------------------
+// ---- in ---------------------------------------------------------------------------------------
 
 // What `function` of kdsl.runtime.values says of an object: a tuple of ints.
 static PyObject* facts_of(const char* function, PyObject* object) {
@@ -18,15 +17,37 @@ static PyObject* facts_of(const char* function, PyObject* object) {
   return facts;
 }
 
+// DLPack's numbers of the dtypes seen so far, as one int each; those of frameworks are few.
+#define MOST_DTYPES 256
+
+static int dtype_of(PyObject* object, DLDataType* dtype) {
+  static PyObject* seen;
+  if (!seen && !(seen = PyDict_New())) return -1;
+  PyObject* packed = PyDict_GetItemWithError(seen, object);
+  long numbers = packed ? PyLong_AsLong(packed) : 0;
+  if (!packed) {
+    unsigned char code, bits;
+    unsigned short lanes;
+    PyErr_Clear();  // not hashable
+    PyObject* three = facts_of("dtype_code", object);
+    int good = three && PyArg_ParseTuple(three, "bbH", &code, &bits, &lanes);
+    Py_XDECREF(three);
+    if (!good) return -1;
+    numbers = (long)lanes << 16 | (long)bits << 8 | code;
+    packed = PyDict_Size(seen) < MOST_DTYPES ? PyLong_FromLong(numbers) : NULL;
+    if (packed) PyDict_SetItem(seen, object, packed);
+    Py_XDECREF(packed);
+    PyErr_Clear();
+  }
+  *dtype = (DLDataType){(uint8_t)numbers, (uint8_t)(numbers >> 8), (uint16_t)(numbers >> 16)};
+  return 0;
+}
+
 static int take_dtype(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
   (void)entry;
-  unsigned char code, bits;
-  unsigned short lanes;
-  PyObject* three = facts_of("dtype_code", object);
-  int good = three && PyArg_ParseTuple(three, "bbH", &code, &bits, &lanes);
-  Py_XDECREF(three);
-  if (!good) return rt_argument_error(frame, index, "export");
-  frame->args[index] = (TVMFFIAny){.type_index = kTVMFFIDataType, .v_dtype = {code, bits, lanes}};
+  DLDataType dtype;
+  if (dtype_of(object, &dtype)) return rt_argument_error(frame, index, "export");
+  frame->args[index] = (TVMFFIAny){.type_index = kTVMFFIDataType, .v_dtype = dtype};
   return 0;
 }
 
@@ -69,8 +90,7 @@ int rt_take_exception(Frame* frame, Py_ssize_t index, PyObject* object, const Ty
   return error ? rt_put_object(frame, index, error) : -1;
 }
 
-// ---- out
-// -----------------------------------------------------------------------------------------
+// ---- out --------------------------------------------------------------------------------------
 
 PyObject* rt_dtype_to_python(DLDataType dtype) {
   static PyObject* make;
@@ -105,8 +125,7 @@ PyObject* rt_shape_to_python(const int64_t* sizes, Py_ssize_t count) {
   return shape;
 }
 
-// ---- which types
-// -----------------------------------------------------------------------------------
+// ---- which types ------------------------------------------------------------------------------
 
 static int has(PyTypeObject* type, const char* attribute) {
   return PyObject_HasAttrString((PyObject*)type, attribute);
@@ -121,20 +140,21 @@ static int is_subtype(PyTypeObject* type, const char* module, const char* name) 
 
 static int is_dtype(PyTypeObject* type) {
   return has(type, "__dlpack_data_type__") || is_subtype(type, "torch", "dtype") ||
-         is_subtype(type, "numpy", "dtype");
+         is_subtype(type, "numpy", "dtype") || is_subtype(type, "tvm_ffi", "dtype");
 }
 
 // An array says where it lies as well, but it can be exported.
 static int is_device(PyTypeObject* type) {
   if (has(type, "__dlpack_device__")) return !has(type, "__dlpack__");
   return is_subtype(type, "torch", "device") || is_subtype(type, "jax", "Device") ||
-         is_subtype(type, "cupy.cuda", "Device");
+         is_subtype(type, "cupy.cuda", "Device") || is_subtype(type, "tvm_ffi", "Device");
 }
 
 const TypeEntry* rt_plain_entry(PyTypeObject* type) {
   static const TypeEntry of_dtype = {.take = take_dtype}, of_device = {.take = take_device},
                          of_shape = {.take = take_shape};
   if (is_subtype(type, "kdsl.runtime.values", "Shape")) return &of_shape;
+  if (is_subtype(type, "tvm_ffi", "Shape")) return &of_shape;  // a tuple as well
   if (is_dtype(type)) return &of_dtype;
   return is_device(type) ? &of_device : NULL;
 }

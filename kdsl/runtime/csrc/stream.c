@@ -8,8 +8,7 @@
 
 #include "core.h"
 
-// ---- stream objects
-// ------------------------------------------------------------------------------
+// ---- stream objects ---------------------------------------------------------------------------
 
 static int has(PyTypeObject* type, const char* attribute) {
   return PyObject_HasAttrString((PyObject*)type, attribute);
@@ -48,8 +47,7 @@ PyObject* rt_stream_handle(PyObject* self, PyObject* object) {
   return number;
 }
 
-// ---- what use_stream says
-// ------------------------------------------------------------------------
+// ---- what use_stream says ---------------------------------------------------------------------
 
 #define MOST 16
 
@@ -149,8 +147,7 @@ int rt_note_device(Frame* frame, DLDevice device, const DLPackExchangeAPI* api) 
   return 0;
 }
 
-// ---- order between streams
-// -----------------------------------------------------------------------
+// ---- order between streams --------------------------------------------------------------------
 
 static void* driver_function(const char* name) {
   void* found = dlsym(RTLD_DEFAULT, name);

@@ -6,8 +6,7 @@
 
 typedef PyObject* (*Converter)(const ArrayKind* kind, TVMFFIAny* value);
 
-// ---- plain values
-// --------------------------------------------------------------------------------
+// ---- plain values -----------------------------------------------------------------------------
 
 static PyObject* none(const ArrayKind* kind, TVMFFIAny* value) {
   (void)kind, (void)value;
@@ -84,8 +83,7 @@ static PyObject* large_integer(const ArrayKind* kind, TVMFFIAny* value) {
   return answer;
 }
 
-// ---- tensors
-// -------------------------------------------------------------------------------------
+// ---- tensors ----------------------------------------------------------------------------------
 
 static PyObject* to_exchange(const DLPackExchangeAPI* api, TVMFFIObject* tensor) {
   DLManagedTensorVersioned* managed = rt_tensor_export(tensor);
@@ -128,8 +126,7 @@ static PyObject* lent_tensor(const ArrayKind* kind, TVMFFIAny* value) {
   return tensor(kind, &owned);
 }
 
-// ---- containers
-// ----------------------------------------------------------------------------------
+// ---- containers -------------------------------------------------------------------------------
 
 static PyObject* array(const ArrayKind* kind, TVMFFIAny* value) {
   const TVMFFISeqCell* cell = rt_sequence(value->v_obj);
@@ -178,8 +175,7 @@ static PyObject* handle(const ArrayKind* kind, TVMFFIAny* value) {
   return rt_handle_new(kind, value->v_obj);
 }
 
-// ---- other objects
-// -------------------------------------------------------------------------------
+// ---- other objects ----------------------------------------------------------------------------
 
 static PyObject* function(const ArrayKind* kind, TVMFFIAny* value) {
   (void)kind;
@@ -206,8 +202,7 @@ static PyObject* moved(const ArrayKind* kind, TVMFFIAny* value) {
   return rt_copy_to_python(kind, &inner);
 }
 
-// ---- the table
-// -----------------------------------------------------------------------------------
+// ---- the table --------------------------------------------------------------------------------
 
 static const Converter converters[kTVMFFIStaticObjectEnd] = {
     [kTVMFFINone] = none,

@@ -101,13 +101,14 @@ static inline int take_plain(Frame* frame, Py_ssize_t index, PyObject* object,
       RT_UNLIKELY(rt_torch_bits(object).requires_grad) && check_grad(frame, index, object)) {
     return -1;
   }
-  return rt_put_view(frame, index, 1);
+  if (rt_put_view(frame, index, 1)) return -1;
+  return RT_UNLIKELY(frame->owned) ? put_owned(frame, index, object, entry->api) : 0;
 }
 
 int rt_take_exchange(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
   const DLPackExchangeAPI* api = entry->api;
   DLTensor* view = &frame->views[index];
-  if (entry->is_torch && RT_LIKELY(rt_torch_view(object, view) && !frame->owned)) {
+  if (entry->is_torch && RT_LIKELY(rt_torch_view(object, view))) {
     return take_plain(frame, index, object, entry);
   }
   int failed = RT_LIKELY(api->dltensor_from_py_object_no_sync != NULL)

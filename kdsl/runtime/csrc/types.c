@@ -19,7 +19,7 @@ PyObject* rt_loaded(const char* module, const char* attribute) {
   return value;
 }
 
-// Types of which we know nothing are not kept: a program may make and drop any number of them.
+// Classes of which we know nothing are not kept: a program may make and drop any number of them.
 static const TypeEntry unknown = {.take = rt_take_opaque};
 
 // The first that knows the type has it. A class may be several things at once: a str that is a
@@ -29,6 +29,7 @@ static const TypeEntry* plain_entry(PyTypeObject* type) {
   const TypeEntry* entry = rt_handle_entry(type);
   if (!entry) entry = rt_tensor_entry(type);
   if (!entry && type == rt_function_type) entry = &of_function;
+  if (!entry) entry = rt_peer_entry(type);
   if (!entry) entry = rt_plain_entry(type);
   if (!entry) entry = rt_scalar_entry(type);
   if (!entry) entry = rt_container_entry(type);
@@ -68,7 +69,8 @@ RT_COLD static const TypeEntry* learn_and_keep(PyTypeObject* type) {
   TypeEntry fresh;
   memset(&fresh, 0, sizeof fresh);
   if (learn(type, &fresh)) return NULL;
-  if (fresh.take == unknown.take) return &unknown;
+  int is_class = (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) != 0;
+  if (fresh.take == unknown.take && is_class) return &unknown;
   fresh.type = type;
   TypeEntry* entry = PyMem_Malloc(sizeof *entry);
   if (!entry) {

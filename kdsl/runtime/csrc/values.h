@@ -22,7 +22,7 @@ typedef struct {
   void* stream;                  ///< on which tensors of a device are being written
 } ArrayKind;
 
-// ---- object.c: memory and reference counts -----------------------------------------------------
+// ---- object.c: memory and reference counts ----------------------------------------------------
 
 /// A zeroed object of `size` bytes with one reference; NULL: no memory.
 void* rt_object_new(size_t size, int32_t type_index, void (*deleter)(void* self, int flags));
@@ -36,7 +36,7 @@ void rt_value_release(TVMFFIAny* value);
 /// Drop a reference to a Python object on a thread that Python may never have seen.
 void rt_python_release(PyObject* object);
 
-// ---- strings.c ---------------------------------------------------------------------------------
+// ---- strings.c --------------------------------------------------------------------------------
 
 /// A String (kTVMFFIStr) or Bytes object, NUL terminated; NULL: no memory.
 TVMFFIObject* rt_string_new(int32_t type_index, const char* data, size_t size);
@@ -47,7 +47,7 @@ TVMFFIByteArray rt_bytes_of(const TVMFFIAny* value);
 /// The str of a string value, which is consumed; TypeError for any other value.
 PyObject* rt_text_of(TVMFFIAny* value);
 
-// ---- sequence.c: Array and List ----------------------------------------------------------------
+// ---- sequence.c: Array and List ---------------------------------------------------------------
 
 /// An Array or List with `size` elements, all None; NULL: no memory.
 TVMFFIObject* rt_sequence_new(int32_t type_index, Py_ssize_t size);
@@ -59,7 +59,7 @@ int rt_list_insert(TVMFFIObject* list, int64_t at, TVMFFIAny value);
 int rt_list_erase(TVMFFIObject* list, int64_t begin, int64_t end);
 void rt_list_replace(TVMFFIObject* list, int64_t at, TVMFFIAny value);
 
-// ---- map.c: Map and Dict -----------------------------------------------------------------------
+// ---- map.c: Map and Dict ----------------------------------------------------------------------
 
 /// Content of a Map or Dict. A set top bit of `slots`: up to 4 (key, value) pairs in a row at
 /// `data`; else blocks of 16 slots, see map.c, and the fields from `shift` on count.
@@ -100,8 +100,7 @@ int rt_is_key(const TVMFFIAny* value);
 /// Whether two values are one key to a Map.
 int rt_same_key(const TVMFFIAny* a, const TVMFFIAny* b);
 
-// ---- opaque.c: pointers, streams and Python objects as they are
-// -----------------------------------
+// ---- opaque.c: pointers, streams and Python objects as they are -------------------------------
 
 /// A Python object as a value; takes a new reference. NULL: no memory.
 TVMFFIObject* rt_opaque_new(PyObject* object);
@@ -112,8 +111,7 @@ PyObject* rt_pointer_to_python(void* pointer);
 const TypeEntry* rt_pointer_entry(PyTypeObject* type);
 int rt_take_opaque(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 
-// ---- plain.c: dtypes, devices, shapes, exceptions
-// ---------------------------------------------------
+// ---- plain.c: dtypes, devices, shapes, exceptions ---------------------------------------------
 
 PyObject* rt_dtype_to_python(DLDataType dtype);
 PyObject* rt_device_to_python(DLDevice device);
@@ -122,8 +120,7 @@ PyObject* rt_tuple_of(const int64_t* values, Py_ssize_t count);
 const TypeEntry* rt_plain_entry(PyTypeObject* type);
 int rt_take_exception(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 
-// ---- to_python.c
-// -----------------------------------------------------------------------------------
+// ---- to_python.c ------------------------------------------------------------------------------
 
 /// A Python object for a value, which is consumed. Views that were lent are copied.
 PyObject* rt_to_python(const ArrayKind* kind, TVMFFIAny* value);
@@ -133,8 +130,7 @@ PyObject* rt_copy_to_python(const ArrayKind* kind, const TVMFFIAny* value);
 ArrayKind rt_frame_kind(const Frame* frame);
 ArrayKind rt_current_kind(void);
 
-// ---- collect.c: containers of Python, and values outside of calls
-// -----------------------------------
+// ---- collect.c: containers of Python, and values outside of calls -----------------------------
 
 /// An owned value for a Python object; `kind` becomes that of the first array in it, where it was
 /// FAMILY_NONE. -1 with an exception, and None.
@@ -147,8 +143,7 @@ TVMFFIObject* rt_collect_sequence(Frame* outer, Py_ssize_t index, PyObject* tupl
 TVMFFIObject* rt_collect_map(Frame* outer, Py_ssize_t index, PyObject* flat, int32_t type);
 const TypeEntry* rt_container_entry(PyTypeObject* type);
 
-// ---- handle.c: Python objects that hold a TVM FFI object
-// -------------------------------------------
+// ---- handle.c: Python objects that hold a TVM FFI object --------------------------------------
 
 int rt_handle_init(PyObject* module);
 /// The Python object for an object of any type; consumes the reference.
@@ -157,8 +152,14 @@ PyObject* rt_handle_new(const ArrayKind* kind, TVMFFIObject* object);
 TVMFFIObject* rt_handle_object(PyObject* handle);
 const TypeEntry* rt_handle_entry(PyTypeObject* type);
 
-// ---- stream.c: the streams of this thread
-// ------------------------------------------------------------
+// ---- peer.c: apache-tvm-ffi's Python package --------------------------------------------------
+
+/// What is taken as the object that it holds.
+const TypeEntry* rt_peer_entry(PyTypeObject* type);
+/// An object of that package over ours; NULL with an exception.
+PyObject* rt_peer_object(TVMFFIObject* object);
+
+// ---- stream.c: the streams of this thread -----------------------------------------------------
 
 /// Python: set_stream(device type, id, handle or None) -> what was set before, or None.
 PyObject* rt_set_stream(PyObject* self, PyObject* arguments);
@@ -184,8 +185,7 @@ int rt_is_stream(PyTypeObject* type);
 /// A stream's handle as an int, new reference; NULL with an exception.
 PyObject* rt_stream_address(PyObject* stream);
 
-// ---- copy.c: tensors in host memory
-// -------------------------------------------------------------------
+// ---- copy.c: tensors in host memory -----------------------------------------------------------
 
 /// Whether the CPU reads and writes memory there as its own.
 static inline int rt_is_host(DLDevice device) {
