@@ -89,7 +89,9 @@ typedef struct {
   int (*set_stream)(int32_t device_type, int32_t device_id, void* stream, void** out_original);
 } RtProvider;
 
-extern RtProvider rt_provider;
+/// Replaced as a whole, while other threads look at it.
+extern const RtProvider* rt_provider_in_use;
+#define rt_provider (*__atomic_load_n(&rt_provider_in_use, __ATOMIC_ACQUIRE))
 /// The table that modules get in `__kdsl_rt`.
 extern const KdslRuntime rt_table;
 /// Python: use_provider(path or None, own=False) -> name of the provider now in use.
@@ -145,7 +147,7 @@ PyObject* rt_function_to_python(TVMFFIObject* function);
 PyObject* rt_convert(PyObject* self, PyObject* callable);
 int rt_take_callable(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 
-// ---- interpreter.c: the way into Python from native code -----------------------------------------
+// ---- interpreter.c: the way into Python ----------------------------------------------------------
 
 /// The thread state that runs Python; NULL where none does. Any thread's before 3.12.
 PyThreadState* rt_running_state(void);
@@ -224,7 +226,7 @@ struct Frame {
   void* stream;
   struct Frame* outer;
   PyThreadState* released;  ///< of this thread, while native code runs without the GIL
-  const Frame* parent;      ///< of objects in a container: the frame that this one is an argument of
+  const Frame* parent;  ///< of objects in a container: the frame that this one is an argument of
   Py_ssize_t parent_index;  ///< which argument
   int renewed_count;
   struct {

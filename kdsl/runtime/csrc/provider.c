@@ -12,7 +12,8 @@
 #include "core.h"
 #include "errors.h"
 
-RtProvider rt_provider;
+static RtProvider providers[3];  // by in_use; each is written once
+const RtProvider* rt_provider_in_use = &providers[0];
 
 // ---- what modules call -----------------------------------------------------------------------
 
@@ -110,23 +111,24 @@ static int read_library(void* library, RtProvider* p) {
 }
 
 static PyObject* start_using(void* library, int kind) {
-  RtProvider before = rt_provider, now;
-  if (read_library(library, &now)) {
+  const RtProvider* before = &providers[in_use];
+  RtProvider* now = &providers[kind];
+  if (read_library(library, now)) {
     PyErr_SetString(PyExc_OSError, "the libtvm_ffi.so in this process lacks functions of its API");
     return NULL;
   }
   if (in_use == OWN_LIBRARY) {  // asked for anything, it notices and hands over what it keeps
     TVMFFIByteArray nothing = {"", 0};
     TVMFFIObjectHandle none = NULL;
-    before.function_get_global(&nothing, &none);
+    before->function_get_global(&nothing, &none);
   }
-  rt_provider = now;
+  __atomic_store_n(&rt_provider_in_use, now, __ATOMIC_RELEASE);
   in_use = kind;
-  if (kind == OWN_LIBRARY) own_library = (const void*)now.error_set_raised;
+  if (kind == OWN_LIBRARY) own_library = (const void*)now->error_set_raised;
   // What its import into Python would do.
-  now.register_c_api("PyErr_CheckSignals", (void*)PyErr_CheckSignals);
-  now.register_c_api("PyGILState_Ensure", (void*)PyGILState_Ensure);
-  now.register_c_api("PyGILState_Release", (void*)PyGILState_Release);
+  now->register_c_api("PyErr_CheckSignals", (void*)PyErr_CheckSignals);
+  now->register_c_api("PyGILState_Ensure", (void*)PyGILState_Ensure);
+  now->register_c_api("PyGILState_Release", (void*)PyGILState_Release);
   rt_registry_move();
   return rt_provider_name(NULL, NULL);
 }
