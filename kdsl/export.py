@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from kdsl.codegen.archs import arch_of, is_cuda, number
 from kdsl.codegen.device import Image
-from kdsl.codegen.module import public_header
+from kdsl.codegen.public import public_headers
 from kdsl.codegen.targets import variants_of
 from kdsl.driver import Compiler, Specialisation, build, check_target
 from kdsl.dtypes import DType
@@ -133,7 +133,7 @@ def write(
     kernels: Sequence[tuple[Compiler, Options]],
     targets: tuple[str, ...],
 ) -> None:
-    """Compile; write the library and its C header, each complete or not at all."""
+    """Compile; write the library, its C and its C++ header, each complete or not at all."""
     if not targets:
         raise ValueError('export: name at least one target, e.g. "cpu" or "cuda:sm_80"')
     for target in targets:
@@ -153,8 +153,8 @@ def write(
     variants = variants_of() if "cpu" in targets else ()
     module, _ = build(name, units, variants, images(targets), schedules)
     _publish(library, module.read_bytes(), 0o755)
-    header = public_header(name, units)
-    _publish(library.with_suffix(".h"), header.encode(), 0o644)
+    for suffix, text in public_headers(name, units).items():
+        _publish(library.with_suffix(suffix), text.encode(), 0o644)
 
 
 def _writable(path: str | PathLike[str]) -> Path:

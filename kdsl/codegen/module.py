@@ -62,11 +62,6 @@ def host_sources(
     }
 
 
-def public_header(name: str, kernels: Sequence[KernelUnit]) -> str:
-    """The C header that goes beside an exported library."""
-    return render("host/public.h.j2", m=host_module(name, kernels, ()))
-
-
 def _plan(compiled: Compiled) -> Plan:
     if compiled.plan is None:
         raise InternalError(f"module_sources: {compiled.func.name} has no plan")

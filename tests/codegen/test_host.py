@@ -10,7 +10,8 @@ import kdsl
 from kdsl.codegen import targets
 from kdsl.codegen.context import VERSION, Compiled
 from kdsl.codegen.device import DeviceCode
-from kdsl.codegen.module import host_sources, public_header
+from kdsl.codegen.module import host_sources
+from kdsl.codegen.public import public_headers
 from kdsl.dims import dims
 from kdsl.dtypes import DType, f32, i64
 from kdsl.errors import KernelTypeError
@@ -32,7 +33,9 @@ def test_host_side_of_the_samples(golden):
 
 
 def test_header_beside_an_exported_library(golden):
-    golden("host/samples_public.h", public_header("samples", samples.kernels()))
+    headers = public_headers("samples", samples.kernels())
+    golden("host/samples_public.h", headers[".h"])
+    golden("host/samples_public.hpp", headers[".hpp"])
 
 
 def test_a_module_of_one_variant_and_one_specialisation(golden):

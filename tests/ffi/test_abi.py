@@ -79,5 +79,5 @@ def test_ours_may_follow_the_official_header(tmp_path, language):
     source.write_text(
         "#include <tvm/ffi/c_api.h>\n#include <kdsl/ffi/runtime.h>\n#include <dlpack/dlpack.h>\n"
     )
-    command = ["g++", "-x", language, "-fsyntax-only", *OURS, *THEIRS, str(source)]
+    command = ["g++", "-x", language, "-fsyntax-only", *THEIRS, *OURS, str(source)]
     assert subprocess.run(command, capture_output=True, text=True).stderr == ""

@@ -168,6 +168,10 @@ typedef struct {
 
 #endif  // TVM_FFI_C_API_H_
 
+// Headers beside exported libraries carry a copy of this file: whichever comes first stands.
+#ifndef KDSL_FFI_C_ABI_H_
+#define KDSL_FFI_C_ABI_H_
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -235,3 +239,5 @@ KDSL_STATIC_ASSERT(sizeof(KdslArrayObject) == 56, "ABI: an Array is 56 bytes");
 KDSL_STATIC_ASSERT(sizeof(KdslErrorObject) == 96, "ABI: an Error is 96 bytes");
 #undef KDSL_FROZEN
 #undef KDSL_STATIC_ASSERT
+
+#endif  // KDSL_FFI_C_ABI_H_
