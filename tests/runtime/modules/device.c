@@ -21,8 +21,7 @@ static struct {
   void* stream;
 } state;
 
-// ---- the framework
-// -------------------------------------------------------------------------------
+// ---- the framework ----------------------------------------------------------------------------
 
 typedef struct {
   PyObject_HEAD DLManagedTensorVersioned* managed;
@@ -187,8 +186,7 @@ PyMODINIT_FUNC PyInit_device(void) {
   return module;
 }
 
-// ---- packed functions
-// ------------------------------------------------------------------------------
+// ---- packed functions -------------------------------------------------------------------------
 
 static const DLTensor* tensor_of(const TVMFFIAny* arg) {
   if (arg->type_index == kTVMFFIDLTensorPtr) return arg->v_ptr;
@@ -255,8 +253,7 @@ PACKED(same) {
   return 0;
 }
 
-// ---- a driver
-// --------------------------------------------------------------------------------------
+// ---- a driver ---------------------------------------------------------------------------------
 
 // What a CUDA driver would be asked: events by their number, waits as (stream, event's stream).
 static struct {
