@@ -264,12 +264,14 @@ class DeviceForm:
     Attributes:
         scratch: bytes, over the arguments `a`.
         aligned: bit i for argument i, whose rows must be aligned.
+        covered: the same for outputs that it writes as a whole.
         fault: number of the place where it reports indices; None where it checks none.
     """
 
     launches: tuple[Launch, ...]
     scratch: str
     aligned: int
+    covered: int
     fault: int | None
 
 

@@ -156,7 +156,12 @@ def with_nvcc(nvcc: str, arch: str, source: str, includes: Sequence[str], out: s
 
 def assemble(nvcc: str, arch: str, ptx: str, out: str) -> None:
     """Machine code of PTX. Raises Failed."""
-    _run([nvcc, "--cubin", f"--gpu-architecture={arch}", "-lineinfo", ptx, "-o", out])
+    options = [f"--gpu-name={arch}", "--generate-line-info"]
+    ptxas = os.path.join(os.path.dirname(os.path.realpath(nvcc)), "ptxas")
+    if os.access(ptxas, os.X_OK):  # what nvcc would do, without its own start
+        _run([ptxas, *options, ptx, "-o", out])
+    else:
+        _run([nvcc, "--cubin", f"--gpu-architecture={arch}", "-lineinfo", ptx, "-o", out])
 
 
 def _run(command: Sequence[str]) -> None:

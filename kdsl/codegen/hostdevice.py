@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kdsl.codegen.context import Compiled, DeviceForm, Launch, Site
+from kdsl.codegen.covers import covers
 from kdsl.codegen.device import DeviceKernel
 from kdsl.errors import InternalError
 from kdsl.frontend.signature import Signature
@@ -36,6 +37,8 @@ class DeviceForms:
         fault = None
         if sites:
             fault, self._faults = self._faults, self._faults + 1
-        names = [p.name for p in signature.parameters]
-        aligned = sum(1 << names.index(name) for name in kernel.rows16)
-        return DeviceForm(tuple(launches), kernel.scratch, aligned, fault)
+        bits = {p.name: 1 << i for i, p in enumerate(signature.parameters)}
+        outs = (p.name for p in signature.of_kind("out"))
+        covered = sum(bits[name] for name in outs if covers(compiled.func, name))
+        aligned = sum(bits[name] for name in kernel.rows16)
+        return DeviceForm(tuple(launches), kernel.scratch, aligned, covered, fault)

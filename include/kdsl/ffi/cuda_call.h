@@ -29,10 +29,12 @@ class CudaCall : public Call {
     for (View* view = views_; view; view = view->next_) {
       if (view->role_ == View::kInput && !view->given_) continue;
       if (!view->given_ && !make(*view)) return false;
-      const bool aligned = kernel->aligned >> (view->index_ & 63) & 1;
-      if ((rows_have_gaps(*view) || (aligned && !is_aligned(*view))) && !pack(*view, aligned)) {
-        return false;
-      }
+      const uint64_t bit = uint64_t{1} << (view->index_ & 63);
+      const bool aligned = kernel->aligned & bit;
+      if (!rows_have_gaps(*view) && (!aligned || is_aligned(*view))) continue;
+      // What a kernel does not write of an output keeps its value.
+      const bool keeps = view->given_ && !(kernel->covered & bit);
+      if (!pack(*view, aligned, keeps)) return false;
     }
     return true;
   }
@@ -157,8 +159,8 @@ class CudaCall : public Call {
     return bits % kAlign == 0;
   }
 
-  /// Let the kernel work on a copy. Outputs are copied too: what it does not write stays.
-  KDSL_COLD bool pack(View& view, bool aligned) {
+  /// Let the kernel work on a temporary tensor, `keeps`: with the values of this one.
+  KDSL_COLD bool pack(View& view, bool aligned, bool keeps) {
     const i64 per_row = aligned ? 16 / view.element_bytes() : 1;
     i64 stride = 1;
     bool fits = true;
@@ -183,7 +185,7 @@ class CudaCall : public Call {
       packed->strides[i] = view.strides_[i];
       view.strides_[i] = strides[i];
     }
-    return !view.given_ || copy(*packed, true);
+    return !keeps || copy(*packed, true);
   }
 
   /// Queue a copy between a tensor and its temporary one.

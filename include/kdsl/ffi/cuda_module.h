@@ -49,6 +49,8 @@ struct CudaKernel {
   i64 (*scratch)(const void* args);
   /// Arguments whose address and rows must be multiples of 16 bytes: bit i for argument i.
   uint64_t aligned;
+  /// Outputs that it writes as a whole.
+  uint64_t covered;
   /// Of the function that it belongs to.
   const char* signature;
   /// The indices it checks; null: none.

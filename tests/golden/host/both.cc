@@ -54,7 +54,7 @@ constexpr kdsl::CudaPhase attention_f32_D64_phases[] = {
     {"attention_empty", 0, 128, 98304, attention_empty_blocks},
 };
 constexpr kdsl::CudaKernel attention_f32_D64_cuda = {
-    attention_f32_D64_phases, 1, attention_f32_D64_scratch_bytes, 0x0,
+    attention_f32_D64_phases, 1, attention_f32_D64_scratch_bytes, 0x0, 0x0,
     attention_signature, nullptr, 0};
 
 int attention_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {

@@ -34,7 +34,7 @@ constexpr kdsl::CudaPhase axpy_phases[] = {
     {"axpy_rows", 0, 128, 0, axpy_rows_blocks},
 };
 constexpr kdsl::CudaKernel axpy_cuda = {
-    axpy_phases, 1, axpy_scratch_bytes, 0x2,
+    axpy_phases, 1, axpy_scratch_bytes, 0x2, 0x8,
     axpy_signature, nullptr, 0};
 
 int axpy_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
@@ -82,7 +82,7 @@ constexpr kdsl::CudaPhase attention_f32_D64_phases[] = {
     {"attention_empty", 1, 128, 98304, attention_empty_blocks},
 };
 constexpr kdsl::CudaKernel attention_f32_D64_cuda = {
-    attention_f32_D64_phases, 1, attention_f32_D64_scratch_bytes, 0x0,
+    attention_f32_D64_phases, 1, attention_f32_D64_scratch_bytes, 0x0, 0x0,
     attention_signature, nullptr, 0};
 
 int attention_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
@@ -155,7 +155,7 @@ constexpr kdsl::CudaPhase take_phases[] = {
     {"take_count", 3, 32, 0, take_count_blocks},
 };
 constexpr kdsl::CudaKernel take_cuda = {
-    take_phases, 2, take_scratch_bytes, 0x0,
+    take_phases, 2, take_scratch_bytes, 0x0, 0x0,
     take_signature, take_sites, 0};
 
 int take_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
@@ -208,7 +208,7 @@ constexpr kdsl::CudaPhase room_phases[] = {
     {"room_fill", 4, 32, 0, room_fill_blocks},
 };
 constexpr kdsl::CudaKernel room_cuda = {
-    room_phases, 1, room_scratch_bytes, 0x0,
+    room_phases, 1, room_scratch_bytes, 0x0, 0x0,
     room_signature, nullptr, 0};
 
 int room_call(const TVMFFIAny* packed, int32_t count, TVMFFIAny* result) {
