@@ -1,0 +1,1 @@
+"""Machine code of CUDA kernels, read without a GPU."""
