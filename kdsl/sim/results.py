@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
-#: Kinds that come of a missing wait or barrier: one mistake is often seen from several sides.
-_ORDER = ("race-write-write", "race-read-after-write", "race-write-after-read")
-_FLIGHT = ("read-inflight", "write-inflight")
+#: Kinds that come of a missing wait or barrier, the clearest first: one mistake is often seen from
+#: several sides.
+_ORDER = (
+    "read-inflight",
+    "race-read-after-write",
+    "race-write-after-read",
+    "race-write-write",
+    "write-inflight",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class Report:
         stack: the line and the lines that called it, from the inside out.
         block, thread: the first block and thread that it was seen in.
         count: how often it was seen.
+        also: more lines of the same race.
     """
 
     kind: str
@@ -48,12 +55,20 @@ class Report:
     block: tuple[int, int, int]
     thread: int
     count: int
+    also: tuple[Place, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """File and line."""
+        return Place(self.file, self.line)
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.file else f"PTX line {self.ptx_line}"
         text = f"{where}: {self.kind}: {self.text}"
         if self.other is not None:
             text += f" at {self.other}"
+        if self.also:
+            text += f" (also {', '.join(map(str, self.also))})"
         seen = f"block {self.block}, thread {self.thread}"
         if self.count > 1:
             seen += f"; {self.count} times"
@@ -274,26 +289,45 @@ def _report(raw: _Raw, finding: list[str]) -> Report:
 
 
 def _merged(reports: Iterable[Report]) -> Iterator[Report]:
-    """One report for each mistake: the same line and kind once; a race from one of its sides."""
-    kept: dict[tuple[object, ...], Report] = {}
+    """One report for each mistake: a kind and line once, and one of all sides of a race."""
+    first: dict[tuple[str, Place], Report] = {}
+    races: list[Report] = []
     for report in sorted(reports, key=lambda r: (r.block, r.ptx_line)):
-        family = "order" if report.kind in (*_ORDER, *_FLIGHT) else report.kind
-        here = Place(report.file, report.line)
-        pair = frozenset((here, report.other)) if family == "order" else here
-        kept.setdefault((family, pair), report)
-    order = [r for (family, _), r in kept.items() if family == "order"]
-    involved = {p for r in order for p in (Place(r.file, r.line), r.other)}
-    seen: set[Place] = set()
-    for report in kept.values():
-        here = Place(report.file, report.line)
-        if report.kind in (*_ORDER, *_FLIGHT):
-            # Several reads may race with one write: the first says it.
-            if here in seen:
-                continue
-            seen.add(here)
-        elif report.kind == "uninit-shared" and here in involved:
-            continue  # the value comes too late, which the race says
-        yield report
+        if report.kind in _ORDER:
+            races.append(report)
+        else:
+            first.setdefault((report.kind, report.place), report)
+    involved = {place for race in races for place in (race.place, race.other)}
+    for report in first.values():
+        # A value that comes too late is not there yet: the race says so.
+        if report.kind != "uninit-shared" or report.place not in involved:
+            yield report
+    yield from map(_clearest, _connected(races))
+
+
+def _connected(races: list[Report]) -> list[list[Report]]:
+    """Races in groups that share a line: one missing barrier shows at many pairs of lines."""
+    groups: list[tuple[set[Place], list[Report]]] = []
+    for race in races:
+        places = {race.place, *((race.other,) if race.other else ())}
+        own = [race]
+        apart = []
+        for other_places, members in groups:
+            if other_places & places:
+                places |= other_places
+                own = members + own
+            else:
+                apart.append((other_places, members))
+        groups = [*apart, (places, own)]
+    return [members for _, members in groups]
+
+
+def _clearest(group: list[Report]) -> Report:
+    """The report that says most, with the other lines of its group in `also`."""
+    best = min(group, key=lambda r: (_ORDER.index(r.kind), r.block, r.ptx_line))
+    places = {place for r in group for place in (r.place, r.other) if place is not None}
+    others = sorted(places - {best.place, best.other}, key=lambda p: (p.file, p.line))
+    return replace(best, also=tuple(others), count=sum(r.count for r in group))
 
 
 def _stack(text: str) -> tuple[Place, ...]:

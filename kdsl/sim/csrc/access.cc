@@ -35,6 +35,7 @@ u8* Block::global(Exec& x, const Ins& i, int lane, u64 address, int bytes, bool 
   if (!last || address - last->base >= last->size || last->size - (address - last->base) < n) {
     const Allocation* found = find(*launch.memory, address);
     if (!found || found->size - (address - found->base) < n) {
+      if (again("oob-global", i)) return nullptr;
       report("oob-global", x, i, lane, address,
              sized(write, bytes) + ": " + Heap::get().describe(*launch.memory, address, bytes));
       return nullptr;
@@ -43,11 +44,13 @@ u8* Block::global(Exec& x, const Ins& i, int lane, u64 address, int bytes, bool 
   }
   const u64 step = alignment ? alignment : bytes;
   if (address % step != 0) {
+    if (again("misaligned", i)) return nullptr;
     report("misaligned", x, i, lane, address,
            sized(write, bytes) + " of global memory, " + std::to_string(address % step) +
                " bytes past a multiple of " + std::to_string(step));
     return nullptr;
   }
+  if (last->owners) track_global(x, i, lane, address, bytes, write);
   if (last->written) {
     u8* written = last->written + (address - last->base);
     if (write) {

@@ -367,6 +367,13 @@ void Block::deadlock() {
   }
 }
 
+bool Block::again(const char* kind, const Ins& i, i32 other) {
+  const auto it = findings->find({kind, pc_of(i), other});
+  if (it == findings->end() || it->second.block_number > number) return false;
+  it->second.count++;
+  return true;
+}
+
 void Block::report(const char* kind, const Exec& x, const Ins& i, int lane, u64 address,
                    const std::string& text, i32 other) {
   Finding& f = (*findings)[{kind, pc_of(i), other}];

@@ -1,6 +1,6 @@
 // decode.h: from PTX statements to instructions of a Program; one function for each family.
 #pragma once
-#include <initializer_list>
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -115,6 +115,7 @@ class Decoder {
   void leave();
   void call();
   void partial_barriers() { program_.partial_barriers = true; }
+  void touches(int bytes) { program_.least_bytes = std::min(program_.least_bytes, bytes); }
   [[noreturn]] void unsupported(const std::string& why = "") const;
 
  private:

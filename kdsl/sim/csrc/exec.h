@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct Finding {
   std::string text;
 };
 
+/// Kind (a literal), instruction, other instruction.
+using Key = std::tuple<const char*, i32, i32>;
+
 using Clock = std::array<u32, kMaxWarps>;
 
 struct Launch {
@@ -55,7 +59,7 @@ struct Launch {
 
   // Results.
   std::vector<Stat> stats;
-  std::map<std::tuple<std::string, i32, i32>, Finding> findings;
+  std::map<Key, Finding> findings;
   std::string printed;
   bool trapped = false;
 
@@ -65,6 +69,9 @@ struct Launch {
 
   /// Run all blocks and merge what they found; returns when done or cancelled.
   void run();
+
+ private:
+  void watch_blocks(Map& map);
 };
 
 /// Threads of a warp that stand at one instruction.
@@ -99,17 +106,17 @@ struct Warp {
   bool done() const { return splits.empty(); }
 };
 
-/// What the race detector knows of four bytes of shared memory.
+/// What the race detector knows of four bytes of shared memory. Atomic operations do not race with
+/// each other; so that they hide no plain write before them, they are remembered apart.
 struct Shadow {
-  u32 write_clock = 0;
-  i32 write_pc = -1;
+  u32 write_clock = 0, atomic_clock = 0;
+  i32 write_pc = -1, atomic_pc = -1;
   u32 readers = 0;  // warps, in epoch `read_epoch`
   i32 read_pc = -1;
   u32 read_epoch = 0;
-  u8 writer = 0;
+  u8 writer = 0, atomic_writer = 0;
   u8 bytes = 0;    // of the last write, and which were read since: bits 0-3, 4-7
-  u8 written = 0;  // bits 0-3: bytes with a value; 4: a copy is under way; 5: atomic write
-  u8 padding = 0;
+  u8 written = 0;  // bits 0-3: bytes with a value; 4: a copy is under way
 };
 
 struct Barrier {
@@ -158,6 +165,8 @@ class Block {
 
   void report(const char* kind, const Exec& x, const Ins& i, int lane, u64 address,
               const std::string& text, i32 other = -1);
+  /// True, and counted, where the same was reported before: no text need be made.
+  bool again(const char* kind, const Ins& i, i32 other = -1);
   i32 pc_of(const Ins& i) const { return static_cast<i32>(&i - program.code.data()); }
 
   /// Check and count an access; `pointer` gets the host address of each lane, or null.
@@ -171,6 +180,8 @@ class Block {
 
   void track(Exec& x, const Ins& i, int lane, u32 offset, int bytes, bool write,
              Mode mode = kPlainAccess);
+  /// Two blocks in one place, one of them writing: nothing orders them.
+  void track_global(Exec& x, const Ins& i, int lane, u64 address, int bytes, bool write);
   /// A copy into shared memory begins: nobody may touch the bytes until it is waited for.
   void track_copy(Exec& x, const Ins& i, int lane, u32 offset, int bytes);
   void land(Warp& w, const Copy& copy, int lane);
@@ -192,7 +203,7 @@ class Block {
   std::vector<Shadow> shadows;
   std::vector<u32> read_clocks;  // [shadow][warp], where a program has barriers of some warps
   std::vector<Stat>* stats = nullptr;
-  std::map<std::tuple<std::string, i32, i32>, Finding>* findings = nullptr;
+  std::map<Key, Finding>* findings = nullptr;
   std::string* printed = nullptr;
   u32 epoch = 1;
   bool stop = false;

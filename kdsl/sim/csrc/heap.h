@@ -1,5 +1,6 @@
 // heap.h: the simulated device's global memory: exact allocations, each with guard zones around it.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -9,11 +10,18 @@
 
 namespace sim {
 
+/// Who was at a few bytes of global memory: a block's number + 1 in the upper half, 0: nobody, and
+/// the instruction in the lower.
+struct Owners {
+  std::atomic<u64> writer, reader;
+};
+
 /// A stretch of global memory that kernels may touch. Its address is that of host memory.
 struct Allocation {
   u64 base = 0, size = 0;
   u8* written = nullptr;  // a byte for each byte: has anything written it? null: all of it counts
-  std::string name;       // for reports: "argument 2", "scratch"
+  struct Owners* owners = nullptr;  // during a launch: which blocks were where
+  std::string name;                 // for reports: "argument 2", "scratch"
   void* mapping = nullptr;
   u64 mapped = 0;
 };

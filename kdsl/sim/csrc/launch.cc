@@ -1,4 +1,6 @@
 // A grid: worker threads take blocks until none is left, then their results are put together.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -19,7 +21,7 @@ struct Worker {
   Launch& launch;
   u64 total, stride;
   std::vector<Stat> stats;
-  std::map<std::tuple<std::string, i32, i32>, Finding> findings;
+  std::map<Key, Finding> findings;
   std::string printed;
   std::deque<std::unique_ptr<Block>> active;
 
@@ -93,9 +95,26 @@ void merge(Launch& launch, Worker& w) {
 
 }  // namespace
 
+/// Room for who was where, in all allocations; the system gives pages as they are touched.
+void Launch::watch_blocks(Map& map) {
+  for (Allocation& a : map) {
+    const u64 bytes = (a.size / program->least_bytes + 2) * sizeof(Owners);
+    void* room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room != MAP_FAILED) a.owners = static_cast<Owners*>(room);
+  }
+}
+
 void Launch::run() {
   const Program& p = *program;
   const u64 total = static_cast<u64>(grid[0]) * grid[1] * grid[2];
+  // Blocks that talk to each other by flags may be ordered; the others never are.
+  std::shared_ptr<Map> watched;
+  if (total > 1 && total < 0xfffffffe && !p.partial_barriers) {
+    watched = std::make_shared<Map>(*memory);
+    watch_blocks(*watched);
+    memory = watched;
+  }
   stats.assign(p.code.size(), Stat());
   constants.assign(p.constant_bytes + 64, 0);
   for (const Constant& c : p.constants) {
@@ -115,6 +134,10 @@ void Launch::run() {
   if (count > 0) workers[0].run();
   for (std::thread& t : others) t.join();
   for (Worker& w : workers) merge(*this, w);
+  for (size_t k = 0; watched && k < watched->size(); k++) {
+    const Allocation& a = (*watched)[k];
+    if (a.owners) munmap(a.owners, (a.size / p.least_bytes + 2) * sizeof(Owners));
+  }
 }
 
 }  // namespace sim

@@ -89,6 +89,33 @@ void load_param(Exec& x, const Ins& i, u32 m) {
   }
 }
 
+u64 value_of(Exec& x, const Ins& i, int k, int lane, const Form& f) {
+  const u64 v = f.wide ? x.row<u64>(i.row[k])[lane] : x.row<u32>(i.row[k])[lane];
+  return f.bytes == 8 ? v : v & ((1ull << (8 * f.bytes)) - 1);
+}
+
+/// Lanes that write different values to one place: which of them stays is not defined.
+void report_clash(Exec& x, const Ins& i, u32 m, u8* const* to, int values, const Form& f) {
+  bool rising = true;
+  const u8* before = nullptr;
+  for (int l = 0; l < kLanes && rising; l++) {
+    if (!(m >> l & 1) || !to[l]) continue;
+    rising = to[l] > before;
+    before = to[l];
+  }
+  for (int l = 1; l < kLanes && !rising; l++) {
+    for (int k = 0; k < l; k++) {
+      if (!(m >> l & m >> k & 1) || to[l] != to[k] || !to[l]) continue;
+      bool same = true;
+      for (int n = 0; n < values; n++) same &= value_of(x, i, n, l, f) == value_of(x, i, n, k, f);
+      if (same || x.block->again("race-lanes", i)) continue;
+      x.block->report("race-lanes", x, i, l, reinterpret_cast<u64>(to[l]),
+                      "lanes " + std::to_string(k) + " and " + std::to_string(l) +
+                          " write different values to one place");
+    }
+  }
+}
+
 void store(Exec& x, const Ins& i, u32 m) {  // rows: values, base
   const Form f = unpacked(i.imm[2]);
   const int values = i.operands - 1;
@@ -106,6 +133,7 @@ void store(Exec& x, const Ins& i, u32 m) {  // rows: values, base
     }
   }
   x.block->resolve(x, i, a, to);
+  report_clash(x, i, m, to, values, f);
   for (int k = 0; k < values; k++) {
     const u64* wide = f.wide ? x.row<u64>(i.row[k]) : nullptr;
     const u32* narrow = f.wide ? nullptr : x.row<u32>(i.row[k]);
@@ -142,6 +170,7 @@ void decode_access(Decoder& d, bool stores) {
   const Decoder::Address a = d.address(memory, d.space());
   Form f{bytes_of(t), is_signed(t), width == kLong, order_of(d), a.wide};
   if (f.order != kWeak) d.partial_barriers();
+  if (a.space == kGeneric || a.space == kGlobal) d.touches(f.bytes);
   args.push_back(in(a.base));
   const bool fixed = a.space == kParam && memory.items[0].kind == Operand::kName && !stores &&
                      d.is_symbol(memory.items[0]);

@@ -9,7 +9,8 @@
 namespace sim {
 namespace {
 
-constexpr u8 kFlying = 16, kAtomic = 32;
+constexpr u8 kFlying = 16;
+constexpr u64 kMany = 0xffffffffull << 32;  // readers
 
 /// Which of the four bytes of word `k` an access touches.
 u8 touched_of(u32 k, u32 offset, u32 end) {
@@ -28,7 +29,8 @@ void Block::track(Exec& x, const Ins& i, int lane, u32 offset, int bytes, bool w
   const bool quick = !write && mode == kPlainAccess && bytes >= 4 && read_clocks.empty();
   for (u32 k = offset / 4; k < (end + 3) / 4; k++) {
     Shadow& s = shadows[k];
-    if (quick && s.written == 15 && (s.writer == w.id || s.write_clock <= w.clock[s.writer])) {
+    if (quick && s.written == 15 && s.atomic_clock == 0 &&
+        (s.writer == w.id || s.write_clock <= w.clock[s.writer])) {
       // What most reads find: all bytes written, and that ordered before.
       s.readers = s.read_epoch == epoch ? s.readers | self : self;
       s.read_epoch = epoch;
@@ -37,51 +39,106 @@ void Block::track(Exec& x, const Ins& i, int lane, u32 offset, int bytes, bool w
       continue;
     }
     const u8 touched = bytes >= 4 ? 15 : touched_of(k, offset, end);
-    if (s.written & kFlying) {
-      report(write ? "write-inflight" : "read-inflight", x, i, lane, offset,
-             "the bytes are the target of a cp.async that nobody has waited for", s.write_pc);
-    }
-    const bool reads = !write || mode == kAtomicAccess;
-    const bool atomic = mode != kPlainAccess;
-    if (reads && (s.written & touched) != touched && !(s.written & kFlying)) {
-      report("uninit-shared", x, i, lane, offset,
-             "read at byte " + std::to_string(offset) + " of shared memory, which nothing wrote");
-    }
-    if (s.writer != w.id && s.write_clock > w.clock[s.writer] && (s.bytes & touched) &&
-        !(atomic && s.written & kAtomic) && !(s.written & kFlying)) {
-      report(write && !reads ? "race-write-write" : "race-read-after-write", x, i, lane, offset,
-             "no barrier between this and a write of warp " + std::to_string(s.writer), s.write_pc);
+    const bool flying = s.written & kFlying;
+    if (flying) {
+      const char* kind = write ? "write-inflight" : "read-inflight";
+      if (!again(kind, i, s.write_pc)) {
+        report(kind, x, i, lane, offset,
+               "the bytes are the target of a cp.async that nobody has waited for", s.write_pc);
+      }
+    } else {
+      const bool reads = !write || mode == kAtomicAccess;
+      if (reads && (s.written & touched) != touched && !again("uninit-shared", i)) {
+        report("uninit-shared", x, i, lane, offset,
+               "read at byte " + std::to_string(offset) + " of shared memory, which nothing wrote");
+      }
+      const bool unordered =
+          s.writer != w.id && s.write_clock > w.clock[s.writer] && (s.bytes & touched);
+      const bool atomics = mode == kPlainAccess && s.atomic_writer != w.id &&
+                           s.atomic_clock > w.clock[s.atomic_writer];
+      if (unordered || atomics) {
+        const int other = unordered ? s.writer : s.atomic_writer;
+        const i32 other_pc = unordered ? s.write_pc : s.atomic_pc;
+        const char* kind = reads ? "race-read-after-write" : "race-write-write";
+        if (!again(kind, i, other_pc)) {
+          report(kind, x, i, lane, offset,
+                 "no barrier between this and a write of warp " + std::to_string(other), other_pc);
+        }
+      }
     }
     if (write) {
       u32 others = s.read_epoch == epoch ? s.readers & ~self : 0;
       if (others && !(s.bytes >> 4 & touched)) others = 0;
       for (; others; others &= others - 1) {
         const int other = __builtin_ctz(others);
-        if (!read_clocks.empty() && read_clocks[k * warps.size() + other] <= w.clock[other])
+        if (!read_clocks.empty() && read_clocks[k * warps.size() + other] <= w.clock[other]) {
           continue;
-        report("race-write-after-read", x, i, lane, offset,
-               "no barrier between this and a read of warp " + std::to_string(other), s.read_pc);
+        }
+        if (!again("race-write-after-read", i, s.read_pc)) {
+          report("race-write-after-read", x, i, lane, offset,
+                 "no barrier between this and a read of warp " + std::to_string(other), s.read_pc);
+        }
         break;
+      }
+      s.written = (s.written & 15) | touched;
+      s.readers = 0;
+      if (mode != kPlainAccess) {
+        s.atomic_clock = w.clock[w.id];
+        s.atomic_writer = static_cast<u8>(w.id);
+        s.atomic_pc = pc;
+        continue;
       }
       const bool same = s.writer == w.id && s.write_clock == w.clock[w.id];
       s.bytes = same ? (s.bytes & 15) | touched : touched;
       s.write_clock = w.clock[w.id];
       s.write_pc = pc;
       s.writer = static_cast<u8>(w.id);
-      s.written = (s.written & 15) | touched | (atomic ? kAtomic : 0);
-      s.readers = 0;
       continue;
     }
+    if (mode != kPlainAccess) continue;
     if (s.read_epoch != epoch) {
       s.read_epoch = epoch;
       s.readers = 0;
       s.bytes &= 15;
     }
-    if (atomic) continue;
     s.readers |= self;
     s.read_pc = pc;
     s.bytes |= touched << 4;
     if (!read_clocks.empty()) read_clocks[k * warps.size() + w.id] = w.clock[w.id];
+  }
+}
+
+void Block::track_global(Exec& x, const Ins& i, int lane, u64 address, int bytes, bool write) {
+  const u64 offset = address - last->base, step = program.least_bytes;
+  const u64 self = (number + 1) << 32;
+  const u64 mine = self | static_cast<u32>(pc_of(i));
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  for (u64 k = offset / step; k <= (offset + bytes - 1) / step; k++) {
+    Owners& o = last->owners[k];
+    const u64 writer = o.writer.load(kRelaxed), reader = o.reader.load(kRelaxed);
+    u64 other = writer && (writer & kMany) != self ? writer : 0;
+    const char* kind = write ? "race-write-write" : "race-read-after-write";
+    if (!other && write && reader && (reader & kMany) != self) {
+      other = reader;
+      kind = "race-write-after-read";
+    }
+    const i32 pc = static_cast<i32>(other);
+    if (other && !again(kind, i, pc)) {
+      const bool many = (other & kMany) == kMany;
+      const std::string who =
+          many ? "other blocks" : "block number " + std::to_string((other >> 32) - 1);
+      report(kind, x, i, lane, address,
+             who + (other == writer ? " writes" : " reads") + " byte " + std::to_string(k * step) +
+                 " of " + last->name + " too, and nothing orders blocks",
+             pc);
+    }
+    if (write) {
+      o.writer.store(mine, kRelaxed);
+    } else if (!reader) {
+      o.reader.store(mine, kRelaxed);
+    } else if ((reader & kMany) != self) {
+      o.reader.store(kMany | static_cast<u32>(reader), kRelaxed);
+    }
   }
 }
 

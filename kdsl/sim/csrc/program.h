@@ -78,8 +78,9 @@ struct Program {
   std::vector<Constant> constants;
   i32 special[kSpecials];  // offset of its row, -1: not used
   i64 file_bytes = 0, constant_bytes = 0, local_bytes = 0;
-  i64 static_shared = 0;  // where dynamic shared memory begins
-  bool partial_barriers = false;
+  i64 static_shared = 0;          // where dynamic shared memory begins
+  bool partial_barriers = false;  // or flags, or fences: order is more than barriers of all warps
+  int least_bytes = 4;            // of an element of global memory that it touches, at most 4
   std::vector<Variable> params;
   std::vector<i64> param_offsets;
   i64 param_bytes = 0;
