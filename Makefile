@@ -5,12 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEPS := $(VENV)/deps.stamp
 KDSL := $(VENV)/kdsl.stamp
-C_SOURCES := $(wildcard include/kdsl/*.h include/kdsl/*/*.h kdsl/runtime/csrc/*.[ch] kdsl/runtime/compat/*.[ch] kdsl/sim/csrc/*.* examples/*/*.c)
+C_SOURCES := $(wildcard include/kdsl/*.h include/kdsl/*/*.h kdsl/runtime/csrc/*.[ch] kdsl/runtime/compat/*.[ch] kdsl/sim/csrc/*.* examples/*/*.c benchmarks/native/*)
 BENCHMARKS ?= startup call rows attention kernels
 PYTEST_ARGS ?=
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test unit conformance lint format bench clean
+.PHONY: help demo test unit conformance lint format bench sanitize fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 14
@@ -40,6 +40,14 @@ format: $(KDSL)  ## let ruff and clang-format rewrite the files
 
 bench: $(KDSL)  ## measure against the peers, interleaved in one process; BENCHMARKS picks
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+sanitize: $(KDSL)  ## the runtime's C core under Address-, UndefinedBehavior- and ThreadSanitizer
+	$(BIN)/python -m tools.sanitize address
+	$(BIN)/python -m tools.sanitize thread
+
+fuzz: $(KDSL)  ## random arguments, containers and metadata for 10 minutes, then 10 million calls
+	$(BIN)/python -m tools.fuzz --minutes 10
+	$(BIN)/python -m tools.memory
 
 clean:  ## remove .venv and what building left
 	rm -rf $(VENV) build dist kdsl.egg-info kdsl/runtime/*.so .pytest_cache .mypy_cache .ruff_cache

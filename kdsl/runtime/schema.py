@@ -53,12 +53,15 @@ class Schema:
 
         if self.parameters is None:
             return None
-        return inspect.Signature([_inspected(p) for p in self.parameters])
+        try:
+            return inspect.Signature([_inspected(p) for p in self.parameters])
+        except (TypeError, ValueError):  # an order that no Python function has
+            return None
 
     @property
     def text_signature(self) -> str | None:
         """The signature as `__text_signature__` has it; None when unknown."""
-        return None if self.parameters is None else str(self.signature)
+        return None if self.signature is None else str(self.signature)
 
 
 class CallableSchema(Schema):
@@ -85,12 +88,41 @@ class CallableSchema(Schema):
 
 
 def parse(name: str, metadata: str | None, doc: str | None) -> Schema:
-    """The schema of function `name` from what its module says, which may be nothing."""
+    """The schema of function `name` from what its module says, which may be nothing.
+
+    Raises:
+        ValueError: the metadata is no JSON, or kdsl's and yet not of its form.
+    """
     try:
         loaded = json.loads(metadata) if metadata else {}
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise ValueError(f"{name}: the module's metadata is not JSON: {err}") from err
-    return Schema(name, loaded if isinstance(loaded, dict) else {}, doc)
+    try:
+        schema = Schema(name, loaded if isinstance(loaded, dict) else {}, doc)
+        _check(schema)
+        return schema
+    except (AttributeError, KeyError, TypeError, ValueError) as err:
+        raise ValueError(f"{name}: the module's metadata is not of kdsl's form: {err!r}") from err
+
+
+def _check(schema: Schema) -> None:
+    """Messages and signatures are made of these, later and in C.
+
+    Raises:
+        TypeError: one is not what it has to be.
+    """
+    for what, text in (("signature", schema.text), ("doc", schema.doc)):
+        if not isinstance(text, str | None):
+            raise TypeError(f"{what}: expected a text, got {text!r}")
+    offered = schema.metadata.get("dtypes", {})
+    if not all(isinstance(names, list) for names in offered.values()):
+        raise TypeError("dtypes: expected lists of names")
+    for param in schema.parameters or ():
+        if not param["name"].isidentifier():
+            raise ValueError(f"params: {param['name']!r} is no name")
+        type_text(param)
+    if schema.names is not None and len(set(schema.names)) != len(schema.names):
+        raise ValueError("params: a name stands there twice")
 
 
 def _foreign_types(metadata: dict[str, Any]) -> list[dict[str, Any]] | None:
