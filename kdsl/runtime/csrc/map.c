@@ -35,7 +35,20 @@ typedef struct {
 } Block;
 _Static_assert(sizeof(Block) == BLOCK * (1 + 48), "ABI: a block of a Map is 784 bytes");
 _Static_assert(sizeof(RtMapObject) == 80, "ABI: a Map with hashed keys is 80 bytes");
-_Static_assert(offsetof(RtMapObject, map.shift) == 56, "ABI: RtMapCell.shift moved");
+
+#define FROZEN(S, F, OFFSET) _Static_assert(offsetof(S, F) == (OFFSET), "ABI: " #S "." #F " moved")
+FROZEN(RtMapCell, data, 0);
+FROZEN(RtMapCell, size, 8);
+FROZEN(RtMapCell, slots, 16);
+FROZEN(RtMapCell, data_deleter, 24);
+FROZEN(RtMapCell, shift, 32);
+FROZEN(RtMapCell, first, 40);
+FROZEN(RtMapCell, last, 48);
+FROZEN(RtMapObject, map, 24);
+FROZEN(Entry, before, 32);
+FROZEN(Entry, after, 40);
+FROZEN(Block, entries, 16);
+#undef FROZEN
 
 // The distances that a mark can name: 0 to 15, then triangular numbers; the last ones are sparse.
 static uint64_t jump_distance(unsigned index) {

@@ -6,28 +6,7 @@
 #include <string.h>
 
 #include "core.h"
-
-typedef struct {
-  PyObject_HEAD char* data;
-  int ndim;
-  int64_t* shape;
-  int64_t* strides;
-  PyObject* base;
-  PyObject* dtype;
-  int flags;
-} Array;
-
-typedef struct {
-  PyObject_HEAD PyTypeObject* scalar;
-  char kind;
-  char letter;
-  char byteorder;
-  char former_flags;
-  int number;
-} Dtype;
-
-#define ARRAY_ALIGNED 0x0100
-#define ARRAY_WRITEABLE 0x0400
+#include "numpy_abi.h"
 
 // By type number; long is 64 bits wide wherever this runtime is built.
 #define BUILTIN_DTYPES 24
@@ -65,7 +44,7 @@ static int trusted;  // the mirrored structs passed their test
 
 // ---- in --------------------------------------------------------------------------------------
 
-RT_COLD static const DLDataType* learn_extended(const Dtype* dtype) {
+RT_COLD static const DLDataType* learn_extended(const NumpyDtype* dtype) {
   PyObject* name = PyObject_GetAttrString((PyObject*)dtype, "name");
   PyObject* module = PyObject_GetAttrString((PyObject*)dtype->scalar, "__module__");
   const DLDataType* found = NULL;
@@ -82,7 +61,7 @@ RT_COLD static const DLDataType* learn_extended(const Dtype* dtype) {
   return found;
 }
 
-static const DLDataType* extended_dtype(const Dtype* dtype) {
+static const DLDataType* extended_dtype(const NumpyDtype* dtype) {
   for (size_t i = 0; i < EXTENDED_COUNT; ++i) {
     if (extended_number[i] == dtype->number) return &extended[i].dtype;
   }
@@ -91,8 +70,8 @@ static const DLDataType* extended_dtype(const Dtype* dtype) {
 
 int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry) {
   (void)entry;
-  const Array* array = (const Array*)object;
-  const Dtype* dtype = (const Dtype*)array->dtype;
+  const NumpyArray* array = (const NumpyArray*)object;
+  const NumpyDtype* dtype = (const NumpyDtype*)array->dtype;
   const DLDataType* type;
   if (RT_LIKELY((unsigned)dtype->number < BUILTIN_DTYPES)) {
     type = &builtin[dtype->number];
@@ -111,7 +90,7 @@ int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEn
     strides[i] = array->strides[i] >> shift;
   }
   int fraction = (seen & ((1 << shift) - 1)) != 0;
-  if (RT_UNLIKELY(fraction || !(array->flags & ARRAY_ALIGNED))) {
+  if (RT_UNLIKELY(fraction || !(array->flags & NUMPY_ALIGNED))) {
     return rt_argument_error(frame, index, "unaligned");
   }
   frame->views[index] = (DLTensor){.data = array->data,
@@ -122,10 +101,10 @@ int rt_take_numpy(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEn
                                    .strides = strides};
   rt_note_family(frame, FAMILY_NUMPY, NULL);
   if (RT_UNLIKELY(frame->owned)) {
-    int read_only = !(array->flags & ARRAY_WRITEABLE);
+    int read_only = !(array->flags & NUMPY_WRITEABLE);
     return rt_put_owned(frame, index, rt_tensor_of_python(&frame->views[index], object, read_only));
   }
-  return rt_put_view(frame, index, array->flags & ARRAY_WRITEABLE);
+  return rt_put_view(frame, index, array->flags & NUMPY_WRITEABLE);
 }
 
 // ---- the test of the mirrored structs --------------------------------------------------------
@@ -164,19 +143,19 @@ static int same_numbers(PyObject* object, const char* name, const int64_t* mirro
 }
 
 static int mirrors(PyObject* object) {
-  const Array* array = (const Array*)object;
+  const NumpyArray* array = (const NumpyArray*)object;
   int flags = array->flags;
   if (array->ndim != number_at(object, "ndim") ||
       (int64_t)(intptr_t)array->data != number_at(object, "ctypes.data") ||
-      !(flags & ARRAY_WRITEABLE) != !number_at(object, "flags.writeable") ||
-      !(flags & ARRAY_ALIGNED) != !number_at(object, "flags.aligned") ||
+      !(flags & NUMPY_WRITEABLE) != !number_at(object, "flags.writeable") ||
+      !(flags & NUMPY_ALIGNED) != !number_at(object, "flags.aligned") ||
       !same_numbers(object, "shape", array->shape, array->ndim) ||
       !same_numbers(object, "strides", array->strides, array->ndim)) {
     return 0;
   }
   PyObject* dtype = PyObject_GetAttrString(object, "dtype");
-  int same =
-      dtype && dtype == array->dtype && ((const Dtype*)dtype)->number == number_at(dtype, "num");
+  int same = dtype && dtype == array->dtype &&
+             ((const NumpyDtype*)dtype)->number == number_at(dtype, "num");
   Py_XDECREF(dtype);
   PyErr_Clear();
   return same;
@@ -186,7 +165,7 @@ static int test_mirrors(void) {
   PyObject* samples = rt_import("kdsl.runtime.frameworks", "numpy_samples");
   PyObject* list = samples ? PyObject_CallObject(samples, NULL) : NULL;
   Py_XDECREF(samples);
-  int good = list && number_at((PyObject*)ndarray, "__basicsize__") >= (int64_t)sizeof(Array);
+  int good = list && number_at((PyObject*)ndarray, "__basicsize__") >= (int64_t)sizeof(NumpyArray);
   for (Py_ssize_t i = 0; good && i < PyList_Size(list); ++i) {
     good = mirrors(PyList_GetItem(list, i));
   }

@@ -5,10 +5,7 @@
 #include <string.h>
 
 #include "core.h"
-
-enum { DESCR_FROM_TYPE = 45, NEW_FROM_DESCR = 94, SET_BASE_OBJECT = 282 };
-#define ARRAY_ALIGNED 0x0100
-#define ARRAY_WRITEABLE 0x0400
+#include "numpy_abi.h"
 
 typedef PyObject* (*DescrFromType)(int number);
 typedef PyObject* (*NewFromDescr)(PyTypeObject* type, PyObject* descr, int ndim,
@@ -46,9 +43,9 @@ static void look(void) {
   void** table = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
   PyErr_Clear();
   if (!table || !numpy.ndarray || !rt_mirrors_allowed) return;
-  *(void**)&numpy.descr_from_type = table[DESCR_FROM_TYPE];
-  *(void**)&numpy.new_from_descr = table[NEW_FROM_DESCR];
-  *(void**)&numpy.set_base_object = table[SET_BASE_OBJECT];
+  *(void**)&numpy.descr_from_type = table[NUMPY_DESCR_FROM_TYPE];
+  *(void**)&numpy.new_from_descr = table[NUMPY_NEW_FROM_DESCR];
+  *(void**)&numpy.set_base_object = table[NUMPY_SET_BASE_OBJECT];
   if (!table_answers()) numpy.new_from_descr = NULL;
 }
 
@@ -96,7 +93,7 @@ static PyObject* make_array(TVMFFIObject* tensor, PyObject* descr) {
     return NULL;
   }
   int64_t strides[32];
-  int flags = ARRAY_ALIGNED | (rt_tensor_is_read_only(tensor) ? 0 : ARRAY_WRITEABLE);
+  int flags = NUMPY_ALIGNED | (rt_tensor_is_read_only(tensor) ? 0 : NUMPY_WRITEABLE);
   for (int i = 0; i < view->ndim; ++i) strides[i] = view->strides[i] * (view->dtype.bits / 8);
   return numpy.new_from_descr(numpy.ndarray, descr, view->ndim, view->shape, strides,
                               (char*)view->data + view->byte_offset, flags, NULL);
