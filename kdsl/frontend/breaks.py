@@ -1,4 +1,4 @@
-"""`break`: a loop that a flag tells to do nothing more.
+"""`break`: a loop that a flag tells to do nothing more; `while`: one that it tells to end.
 
 A loop of the IR runs to its end, so the iterations after a `break` are empty: `break` clears a
 flag and ends its iteration, and the body stands under `if flag`.
@@ -38,6 +38,23 @@ def flagged(node: ast.For, taken: Container[str]) -> tuple[ast.For, str]:
     return ast.copy_location(made, node), flag
 
 
+def counted(node: ast.While, taken: Container[str]) -> tuple[ast.For, str]:
+    """A `while` as a loop over integers that begins an iteration while a flag holds, and the
+    name of the flag: the condition, which is looked at again at the end of each iteration."""
+    flag = "going"
+    while flag in taken:
+        flag += "_on"
+    again = ast.copy_location(
+        ast.Assign([ast.copy_location(ast.Name(flag, ast.Store()), node.test)], node.test), node
+    )
+    change = _Whiles(flag, again)
+    body = [change.visit(copy.deepcopy(s)) for s in node.body]
+    flat = [s for item in body for s in (item if isinstance(item, list) else [item])]
+    target = ast.copy_location(ast.Name(f"{flag}_count", ast.Store()), node.test)
+    made = ast.For(target, node.test, [*flat, again], node.orelse)
+    return ast.copy_location(made, node), flag
+
+
 class _Breaks(ast.NodeTransformer):
     def __init__(self, flag: str) -> None:
         self.flag = flag
@@ -52,3 +69,14 @@ class _Breaks(ast.NodeTransformer):
         return node
 
     visit_For = visit_While = visit_FunctionDef = visit_Lambda = _leave  # noqa: N815
+
+
+class _Whiles(_Breaks):
+    """`continue` looks at the condition first."""
+
+    def __init__(self, flag: str, again: ast.Assign) -> None:
+        super().__init__(flag)
+        self.again = again
+
+    def visit_Continue(self, node: ast.Continue) -> list[ast.stmt]:
+        return [copy.deepcopy(self.again), node]

@@ -52,7 +52,9 @@ class Loop:
     binds: str
     once: bool
     enter: Callable[[], object]
-    finish: Callable[[tuple[Carry, ...], Block], Stmt]
+    finish: Callable[[tuple[Carry, ...], Block, str | None], Stmt]
+    #: The variable that a `while` goes on for; `finish` is given its carry.
+    flag: str | None = None
 
 
 class Again(Exception):
@@ -69,12 +71,34 @@ def tile_loop(
     stop = _bound(ctx, walked.stop, walked.dim)
     axis = builder.tile_axis(target, walked.dim, walked.size)
 
-    def finish(carries: tuple[Carry, ...], body: Block) -> Stmt:
+    def finish(carries: tuple[Carry, ...], body: Block, _: str | None) -> Stmt:
         return ForTiles(axis, start, stop, carries, body, span=frame.source.span(node.iter))
 
     loop = Loop(node.body, target, span, axis, False, lambda: TileRef(axis, walked.dim), finish)
     _lower(ctx, frame, loop, run)
     frame.names[target] = Undefined("the tile ends with its loop", span)
+
+
+def while_loop(ctx: Context, frame: Frame, node: ast.For, flag: str, span: Span, run: Body) -> None:
+    """`while flag:`, in the form that `breaks.counted` gives it; `flag` has its first value."""
+    builder = ctx.builder
+    names = [ctx.const(n, i64, span).name for n in (0, 2**63 - 1)]
+    assert isinstance(node.target, ast.Name)
+    var = builder.unique("turn")
+
+    def finish(carries: tuple[Carry, ...], body: Block, going: str | None) -> Stmt:
+        last = next((builder.lets.get(c.next) for c in carries if c.name == going), None)
+        if going is None or (last is not None and last.op == Const("True")):
+            raise ctx.syntax_error(
+                "this loop would never end", span,
+                "change what its condition looks at, or leave it by `break`",
+            )  # fmt: skip
+        return ForRange(var, names[0], names[1], 1, carries, body, going, span=span)
+
+    turn = node.target.id
+    loop = Loop(node.body, turn, span, var, False, lambda: builder.loop_var(var), finish, flag)
+    _lower(ctx, frame, loop, run)
+    frame.names.pop(turn, None)
 
 
 def range_loop(
@@ -91,7 +115,7 @@ def range_loop(
     names = [ctx.val(o, i64).name for o in (start, stop)]
     var = builder.unique(target)
 
-    def finish(carries: tuple[Carry, ...], body: Block) -> Stmt:
+    def finish(carries: tuple[Carry, ...], body: Block, _: str | None) -> Stmt:
         where = frame.source.span(node.iter)
         return ForRange(var, names[0], names[1], step, carries, body, span=where)
 
@@ -207,7 +231,8 @@ def _attempt(
             carries.append(carry)
             results.append(result)
         after[v.name] = _rebuild(frame.names[v.name], results)
-    builder.emit(loop.finish(tuple(carries), body))
+    flag = next((v.carries[0].name for v in variables.values() if v.name == loop.flag), None)
+    builder.emit(loop.finish(tuple(carries), body, flag))
     ended = frame.names
     frame.names = outside
     for name in assigned_names(loop.body):

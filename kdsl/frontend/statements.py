@@ -9,7 +9,7 @@ from typing import Any
 from kdsl.dims import DimExpr, Extent
 from kdsl.errors import Span
 from kdsl.frontend import indexing
-from kdsl.frontend.breaks import flagged, has_break
+from kdsl.frontend.breaks import counted, flagged, has_break
 from kdsl.frontend.calls import static_int
 from kdsl.frontend.context import Context
 from kdsl.frontend.control import CannotJoin, Merger, in_scope, merge_names
@@ -25,7 +25,7 @@ from kdsl.frontend.expressions import (
 from kdsl.frontend.flow import CONTINUE, END, Flow, Returned, leaves_early
 from kdsl.frontend.frame import Frame
 from kdsl.frontend.host import parallel, require, scratch
-from kdsl.frontend.loops import TileWalk, range_loop, tile_loop
+from kdsl.frontend.loops import TileWalk, range_loop, tile_loop, while_loop
 from kdsl.frontend.values import Operand, TensorRef, Undefined, Val, describe
 from kdsl.lang import names
 
@@ -268,6 +268,24 @@ def _breaking(ctx: Context, frame: Frame, node: ast.For) -> Flow:
     return flow
 
 
+def _while(ctx: Context, frame: Frame, node: ast.While) -> Flow:
+    span = frame.source.span(node.test)
+    if node.orelse:
+        raise ctx.syntax_error(
+            "a kernel cannot use `else` of a loop", frame.source.span(node.orelse[0]),
+            "put the statements after the loop",
+        )  # fmt: skip
+    _needs_phase(ctx, span)
+    test = condition(ctx, frame, node.test)
+    if test is False:
+        return END
+    loop, flag = counted(node, {*frame.names, *frame.locals, *frame.around})
+    frame.names[flag] = test
+    while_loop(ctx, frame, loop, flag, span, _body(ctx, frame, loop))
+    frame.names.pop(flag, None)
+    return END
+
+
 def _python_iterator(
     ctx: Context, frame: Frame, node: ast.Call, function: Any
 ) -> tuple[object, ...]:
@@ -448,6 +466,7 @@ _RULES: dict[type[ast.AST], Rule] = {
     ast.Assign: _assign,
     ast.AugAssign: _augmented,
     ast.For: _for,
+    ast.While: _while,
     ast.Expr: _expression,
     ast.Return: _return,
     ast.Continue: _continue,
@@ -460,7 +479,6 @@ _RULES: dict[type[ast.AST], Rule] = {
 _GENERAL_HELP = "a kernel is made of numbers, tiles, assignments, `if`, `for` and calls"
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.AnnAssign: ("an annotated assignment", "leave the annotation out; convert with .astype"),
-    ast.While: ("`while`", "loop with `for i in range(...)` and a condition inside"),
     ast.Try: ("`try`", "nothing in a kernel raises; test the condition"),
     ast.With: ("`with`", ""),
     ast.AsyncFor: ("`async`", ""),

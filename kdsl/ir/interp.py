@@ -153,6 +153,8 @@ class _Machine:
         for place in self.iterations(stmt):
             self.enter(stmt.axis if isinstance(stmt, ForTiles) else stmt.var, place)
             self.values.update(current)
+            if isinstance(stmt, ForRange) and stmt.going and not self.values[stmt.going]:
+                break
             self.block(stmt.body)
             current = {c.name: self.values[c.next] for c in stmt.carries}
         self.values.update({c.result: current[c.name] for c in stmt.carries})

@@ -217,7 +217,8 @@ class ForTiles(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class ForRange(Stmt):
-    """Over integers, as Python's range."""
+    """Over integers, as Python's range; an iteration begins only while the bool `going`, one of
+    the carries, is true."""
 
     var: str
     start: str
@@ -225,6 +226,7 @@ class ForRange(Stmt):
     step: int
     carries: tuple[Carry, ...]
     body: Block
+    going: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,8 @@ class _Builder:
         nexts = self.yields(body, [str(c.children[0]) for c in heads])
         carries = tuple(self.carry(c, n) for c, n in zip(heads, nexts, strict=True))
         bounds = [_tokens(b.children) for b in _trees(tree, "bound")]
-        if str(word) == "tiles":
+        going = next((str(g.children[0]) for g in _trees(tree, "going")), None)
+        if str(word) == "tiles" and going is None:
             given = {str(b[0]): str(b[1]) for b in bounds if len(b) == 2}
             if len(given) < len(bounds) or not given.keys() <= {"start", "stop"}:
                 self.fail(tree, "expected tiles(start=..., stop=...), each optional")
@@ -251,7 +252,7 @@ class _Builder:
                 if [t.type for t in (start, stop, *step)] == ["NAME", "NAME", "INT"][:n]:
                     by = int(step[0]) if step else 1
                     return ForRange(var, str(start), str(stop), by, carries, self.block(body),
-                                    span=span)  # fmt: skip
+                                    going, span=span)  # fmt: skip
         self.fail(
             word, "expected tiles(...), or range(start, stop, step) of two names and a number"
         )

@@ -166,7 +166,8 @@ def _stmt(stmt: Stmt, axes: Collection[str]) -> list[str]:
             return _loop(f"for {axis} in tiles({', '.join(given)})", carries, body, axes)
         case ForRange(var=var, start=start, stop=stop, step=step, carries=carries, body=body):
             by = "" if step == 1 else f", {step}"
-            return _loop(f"for {var} in range({start}, {stop}{by})", carries, body, axes)
+            going = "" if stmt.going is None else f" while {stmt.going}"
+            return _loop(f"for {var} in range({start}, {stop}{by}){going}", carries, body, axes)
         case If():
             return _branch(stmt, axes)
     raise TypeError(f"show: no rule for {type(stmt).__name__}")

@@ -258,6 +258,8 @@ class _Checker:
         else:
             _need(stmt.step != 0, "a range needs a step other than 0")
             self.variable(stmt.var)
+            if stmt.going is not None:
+                self.expect(stmt.going, _BOOL, "what a loop goes on for")
         self.block(stmt.body)
         for carry in stmt.carries:
             self.expect(carry.next, carry.type, "the next value")

@@ -70,8 +70,9 @@ def reads(stmt: Stmt) -> tuple[str, ...]:
         case ForTiles(start=start, stop=stop, carries=carries):
             bounds = tuple(b for b in (start, stop) if b is not None)
             return bounds + tuple(c.init for c in carries)
-        case ForRange(start=start, stop=stop, carries=carries):
-            return (start, stop, *(c.init for c in carries))
+        case ForRange(start=start, stop=stop, carries=carries, going=going):
+            bounds = (start, stop) if going is None else (start, stop, going)
+            return (*bounds, *(c.init for c in carries))
         case If(cond=cond):
             return (cond,)
         case Require(cond=cond):
@@ -222,7 +223,8 @@ def rename(func: Func, names: dict[str, str]) -> Func:
                                carries=tuple(map(carry, s.carries)))  # fmt: skip
             case ForRange():
                 return replace(s, start=new(s.start), stop=new(s.stop),
-                               carries=tuple(map(carry, s.carries)))  # fmt: skip
+                               carries=tuple(map(carry, s.carries)),
+                               going=s.going and new(s.going))  # fmt: skip
             case If():
                 merges = tuple(replace(m, then=new(m.then), other=new(m.other)) for m in s.merges)
                 return replace(s, cond=new(s.cond), merges=merges)

@@ -34,7 +34,8 @@ def _live(func: ir.Func) -> set[str]:
                 case ir.Require(cond=cond):
                     roots.append(cond)
                 case ir.ForTiles() | ir.ForRange():
-                    bounds = tuple(b for b in (s.start, s.stop) if b is not None)
+                    going = s.going if isinstance(s, ir.ForRange) else None
+                    bounds = tuple(b for b in (s.start, s.stop, going) if b is not None)
                     for c in s.carries:
                         depends[c.name] = depends[c.result] = (c.init, c.next, *bounds, *around)
                     visit(s.body, around + bounds)

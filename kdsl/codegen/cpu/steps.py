@@ -124,13 +124,14 @@ def _loop(scope: Scope, step: Loop) -> None:
             scope.line(f"const i64 {end} = {last};")
             scope.open(f"for (i64 {variable} = {first}; {variable} < {end}; {variable} += {size})")
             scope.line(f"const i64 {scope.length(axis)} = min({size}, {end} - {variable});")
-        case ForRange(var=var, start=start, stop=stop, step=by):
+        case ForRange(var=var, start=start, stop=stop, step=by, going=going):
             variable = scope.names.of("loop", var)
             test = "<" if by > 0 else ">"
             first, last = bare(scope.point(start)), bare(scope.point(stop))
-            scope.open(
-                f"for (i64 {variable} = {first}; {variable} {test} {last}; {variable} += {by})"
-            )
+            test = f"{variable} {test} {last}"
+            if going is not None:
+                test += f" && {scope.point(going)}"
+            scope.open(f"for (i64 {variable} = {first}; {test}; {variable} += {by})")
     _block(scope, step.body)
     scope.close()
 

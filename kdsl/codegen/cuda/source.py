@@ -11,7 +11,9 @@ from kdsl.codegen.cuda.tensor import TensorPhase
 from kdsl.codegen.cuda.text import DeviceModule, DeviceText
 from kdsl.codegen.device import DeviceKernel
 from kdsl.codegen.render import render
-from kdsl.ir.nodes import Func
+from kdsl.errors import KernelTypeError
+from kdsl.ir.nodes import ForRange, Func
+from kdsl.ir.walk import statements
 from kdsl.passes.cuda.layout import Misfit
 from kdsl.passes.cuda.team import TeamPlan, team_plan
 from kdsl.passes.cuda.tensor import Schedule, tensor_plan
@@ -42,6 +44,15 @@ def device_source(
     return render("cuda/kernels.cu.j2", m=shown), tuple(kernels)
 
 
+def _check(func: Func) -> None:
+    for s in statements(func):
+        if isinstance(s, ForRange) and s.going is not None:
+            raise KernelTypeError(
+                "`while` is not available on CUDA yet", s.span,
+                help="loop with `for i in range(...)` and `break`",
+            )  # fmt: skip
+
+
 def _kernel(exported: str, func: Func, schedule: Schedule) -> tuple[DeviceKernel, list[DeviceText]]:
     sizes = HostSizes(func)
     scratch = [sizes.scratch(s) for s in func.scratch]
@@ -49,6 +60,7 @@ def _kernel(exported: str, func: Func, schedule: Schedule) -> tuple[DeviceKernel
     rows16: dict[str, None] = {}
     many = len(func.phases) > 1
     team: TeamPlan | None = None
+    _check(func)
     for number in range(len(func.phases)):
         try:
             plan = tensor_plan(func, number, schedule)

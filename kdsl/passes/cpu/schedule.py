@@ -273,6 +273,7 @@ class _BlockPlanner:
             draft = Draft(self.cx)
             for item in left:
                 fits = isinstance(item, (Value, Put, Update)) and not self._turned(item)
+                fits = fits and not self._too_early(item, draft)
                 if fits and item.needs <= done | draft.members and draft.take(item):
                     continue
             if draft.members:
@@ -286,6 +287,13 @@ class _BlockPlanner:
                 done.add(ready)
             left = [i for i in left if i not in done]
         return tuple(steps)
+
+    def _too_early(self, item: Item, draft: Draft) -> bool:
+        """A scalar carry is written in front of the loops of a nest: not while something in them
+        reads its old value."""
+        if not isinstance(item, Update) or item.buffer.lane is not None or not draft.axes:
+            return False
+        return not (item.needs - self._makers(item.value)).isdisjoint(draft.members)
 
     def _turned(self, item: Item) -> bool:
         """A store whose rows are contiguous in the tensor: a block transposition of its own."""

@@ -68,8 +68,8 @@ def _step(step: Step) -> Iterator[str]:
         case Loop(loop=ForTiles(axis=axis), body=body):
             yield f"for {axis}"
             yield from _indented(body)
-        case Loop(loop=ForRange(var=var), body=body):
-            yield f"for {var}"
+        case Loop(loop=ForRange(var=var, going=going), body=body):
+            yield f"for {var}" if going is None else f"for {var} while {going}"
             yield from _indented(body)
         case Branch(cond=cond, then=then, other=other):
             yield f"if {cond}"
