@@ -50,6 +50,8 @@ def driver_path() -> Path:
 def load() -> ctypes.CDLL:
     """The library with the types of its functions."""
     lib = ctypes.CDLL(str(driver_path()))
+    if config.cuda_driver() == "sim":  # what modules are told is a path
+        config.use_cuda_driver(str(driver_path()))
     pointer, text, u64, i32 = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int
     for name, result, arguments in (
         ("error", text, ()),

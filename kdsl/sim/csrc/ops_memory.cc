@@ -37,9 +37,16 @@ u64 fetched(const u8* p, const Form& f) {
   u64 v = 0;
   memcpy(&v, p, f.bytes);
   if (!f.sign) return v;
-  return f.bytes == 1   ? static_cast<u64>(i64{static_cast<i8>(v)})
-         : f.bytes == 2 ? static_cast<u64>(i64{static_cast<i16>(v)})
-                        : static_cast<u64>(i64{static_cast<i32>(v)});
+  switch (f.bytes) {
+    case 1:
+      return static_cast<u64>(i64{static_cast<i8>(v)});
+    case 2:
+      return static_cast<u64>(i64{static_cast<i16>(v)});
+    case 4:
+      return static_cast<u64>(i64{static_cast<i32>(v)});
+    default:
+      return v;
+  }
 }
 
 void load(Exec& x, const Ins& i, u32 m) {  // rows: values, base
