@@ -120,7 +120,8 @@ def _parser() -> argparse.ArgumentParser:
         "inspect",
         "what a compiled module holds",
         "Print functions, signatures, targets and sizes of any TVM FFI module. Modules that kdsl "
-        "did not make are not loaded: their names are known, their signatures not.",
+        "did not make are not loaded: their names are known, their signatures not. One that says "
+        "kdsl made it is loaded, so let it be one that you would run.",
         ("inspect attention.so", "inspect attention.so --json"),
     )
     inspect.add_argument("file", metavar="FILE.so")

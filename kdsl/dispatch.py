@@ -399,7 +399,11 @@ class Dispatch:
         known, rows = self._known, self._rows
         function = self._compiler.function(spec, lambda: self._refuse(args, kwargs))
         bound = self._slots.positional(args, kwargs)
-        sized = known.setdefault(self._slots.key(bound), self._sized(spec.general()))
+        try:
+            key = self._slots.key(bound)
+        except Exception:  # what JAX traces is on no device; the module tells what is wrong
+            return function
+        sized = known.setdefault(key, self._sized(spec.general()))
         sizes = sized.sizes(bound)
         sized.functions[sizes] = function
         chosen = self._slots.conditions(sized.choice, self._slots.gpu(bound))

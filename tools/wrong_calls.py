@@ -156,6 +156,10 @@ GROUPS = {
             'double(torch.ones(3, device="meta"))',
         ),
     ),
+    "JAX": Group(
+        "What JAX traces has no value yet. `jax.pure_callback` calls a kernel when it has.",
+        ("import jax; jax.jit(double)(jnp.ones(3))",),
+    ),
     "The reference run": Group(
         "`kernel.reference` takes NumPy arrays. It checks as a call does, and watches that "
         "iterations are independent.",
@@ -172,6 +176,9 @@ GROUPS = {
             'rows.export("rows.so", dtypes={"T": f32})',
             'rows.export("rows.so", statics={"flip": []})',
             'rows.export("rows")',
+            'rows.export("rows.h")',
+            'rows.export("/proc/rows.so")',
+            'kdsl.export("kernels.so", [rows, take], dtypes={"U": [f32]})',
             'kdsl.export("kernels.so", [])',
             'kdsl.export("kernels.so", [take, take])',
         ),

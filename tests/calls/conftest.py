@@ -26,4 +26,9 @@ def faces(tmp_path_factory: pytest.TempPathFactory) -> Faces:
         patch.setattr(export, "variants_of", lambda: (targets.best_variant(),))
         kdsl.export(path, [kind.kernel for kind in KINDS])
     module = kdsl.load_module(path)
-    return lambda kind: [kind.kernel, module[kind.kernel.__name__]]
+
+    def make(kind: Kind) -> list[Callable[..., object]]:
+        kind.kernel(**kind.arguments())  # compiled: what only a module sees is told from now on
+        return [kind.kernel, module[kind.kernel.__name__]]
+
+    return make

@@ -74,7 +74,8 @@ def _maths(plans: Iterable[Plan]) -> tuple[str, ...]:
 
 @cache
 def _header_names() -> frozenset[str]:
-    return header_names(paths.include_dir() / "kdsl" / "cpu")
+    folder = paths.include_dir() / "kdsl"
+    return header_names(folder / "cpu") | header_names(folder)  # and args.h
 
 
 def _kernel(exported: str, plan: Plan) -> KernelText:
