@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from kdsl.kernel import kernel as kernel
     from kdsl.lang import *  # noqa: F403
     from kdsl.lang.races import Race as Race
+    from kdsl.native import build as build
+    from kdsl.native import load as load
+    from kdsl.native import load_inline as load_inline
     from kdsl.runtime import Function as Function
     from kdsl.runtime import Module as Module
     from kdsl.runtime import load_module as load_module
@@ -66,6 +69,7 @@ _HOMES = {
     "kdsl.lang.races": "Race",
     "kdsl.export": "export",
     "kdsl.kernel": "Kernel kernel",
+    "kdsl.native": "build load load_inline",
     "kdsl.runtime": "Function Module load_module",
     "kdsl.runtime.devices": "synchronize",
 }

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stamp",),
     ("sim",),
     ("gpus",),
-    ("driver", "watch"),
+    ("driver", "native", "watch"),
     ("dispatch", "check", "explain"),
     ("export",),
     ("kernel",),

@@ -57,7 +57,7 @@ def build(
         name = next((Path(file).stem for file in sources if file.endswith(".cc")), out_path.stem)
         status, output = _run([ninja_path(), "-C", str(folder)], name)
         if status != 0:
-            raise BuildError(failure(out_path.name, output, sources, _kept(output, log)))
+            raise BuildError(failure(out_path.name, output, sources, kept(output, log)))
         os.replace(folder / "module.so", out_path)
 
 
@@ -81,6 +81,12 @@ def ptx(sources: Mapping[str, str], name: str, arch: str) -> str:
         if run.returncode:
             raise BuildError(failure(name, f"FAILED: .ptx\n{run.stdout}", sources, None))
         return Path(folder, image.file(name)).read_text(encoding="utf-8")
+
+
+def run_file(folder: Path, text: str, name: str) -> tuple[int, str]:
+    """Exit status and output of ninja for a build file of this text, run in `folder`."""
+    (folder / "build.ninja").write_text(text, encoding="utf-8")
+    return _run([ninja_path(), "-C", str(folder)], name)
 
 
 def _run(command: Sequence[str], name: str) -> tuple[int, str]:
@@ -118,7 +124,7 @@ def _run(command: Sequence[str], name: str) -> tuple[int, str]:
         raise
 
 
-def _kept(output: str, log: Path | None) -> Path | None:
+def kept(output: str, log: Path | None) -> Path | None:
     """The log once it is written; None where there is none or no space for it."""
     if log is not None:
         try:
