@@ -58,8 +58,9 @@ class Parser {
     return true;
   }
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error("PTX line " + std::to_string(peek().line) + ": " + what + ", found `" +
-                std::string(peek().text) + "`");
+    const bool end = peek().kind == Token::kEnd;
+    throw Error("PTX line " + std::to_string(peek().line) + ": " + what + ", found " +
+                (end ? "the end of the text" : "`" + std::string(peek().text) + "`"));
   }
   void expect(std::string_view text) {
     if (!take(text)) fail("expected `" + std::string(text) + "`");
