@@ -65,7 +65,7 @@ def _ptx(name: str, text: str, header: str, folder: str) -> str:
     command = [*find_toolchain().command(), "--arch", "sm_80", "-I", str(paths.include_dir())]
     command += ["-I", str(place), "--ptx", str(out), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done.stdout + done.stderr
     return out.read_text()
 
 

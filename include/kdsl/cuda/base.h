@@ -19,7 +19,7 @@ typedef unsigned u32;
 typedef unsigned long u64;
 
 constexpr float inf = __builtin_bit_cast(float, 0x7f800000);
-#define KDSL_NAN __int_as_float(0x7fffffff)
+constexpr float nan = inf - inf;
 
 template <class A, class B>
 struct Same {

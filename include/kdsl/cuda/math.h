@@ -17,6 +17,26 @@ template <class T>
 KDSL_DEV T mod(T a, T b) {
   return (T)(b == 0 ? 0 : a - floordiv(a, b) * b);
 }
+/// Floats as NumPy has them: the quotient rounded down, what is left has the divisor's sign.
+template <class F>
+KDSL_DEV F floor_of_quotient(F a, F b, F left) {
+  if (b == 0) return a / b;
+  F quotient = (a - left) / b;
+  if (left != 0 && (b < 0) != (left < 0)) quotient -= 1;
+  if (quotient == 0) return copysign((F)0, a / b);
+  const F down = ::floor(quotient);
+  return quotient - down > (F)0.5 ? down + 1 : down;
+}
+template <class F>
+KDSL_DEV F rest_of_quotient(F b, F left) {
+  if (b == 0) return left;
+  if (left == 0) return copysign((F)0, b);
+  return (b < 0) != (left < 0) ? left + b : left;
+}
+KDSL_DEV float floordiv(float a, float b) { return floor_of_quotient(a, b, fmodf(a, b)); }
+KDSL_DEV double floordiv(double a, double b) { return floor_of_quotient(a, b, fmod(a, b)); }
+KDSL_DEV float mod(float a, float b) { return rest_of_quotient(b, fmodf(a, b)); }
+KDSL_DEV double mod(double a, double b) { return rest_of_quotient(b, fmod(a, b)); }
 KDSL_DEV i64 floordiv(i64 a, int b) { return floordiv<i64>(a, b); }
 KDSL_DEV i64 mod(i64 a, int b) { return mod<i64>(a, b); }
 
@@ -64,6 +84,36 @@ KDSL_DEV T abs(T x) {
 KDSL_DEV float abs(float x) { return fabsf(x); }
 KDSL_DEV double abs(double x) { return fabs(x); }
 
+template <class T>
+KDSL_DEV T clip(T x, T low, T high) {
+  return minimum(maximum(x, low), high);
+}
+template <class T>
+KDSL_DEV T sign(T x) {
+  return x > 0 ? (T)1 : x < 0 ? (T)-1 : x != x ? x : (T)0;
+}
+template <class T>
+KDSL_DEV bool isnan(T x) {
+  return x != x;
+}
+template <class T>
+KDSL_DEV bool isfinite(T x) {
+  return x - x == 0;  // infinity less itself is a NaN
+}
+template <class T>
+KDSL_DEV bool isinf(T x) {
+  return x == x && x - x != 0;
+}
+/// Shifts by what is no place of a bit leave nothing, or the sign.
+template <class T>
+KDSL_DEV T shl(T x, T by) {
+  return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)((u64)x << by) : (T)0;
+}
+template <class T>
+KDSL_DEV T shr(T x, T by) {
+  return (T)(by >= 0 && by < (T)(8 * sizeof(T)) ? x >> by : x < 0 ? -1 : 0);
+}
+
 /// a * b + c; rounded once in floats.
 KDSL_DEV float fma(float a, float b, float c) { return fmaf(a, b, c); }
 KDSL_DEV double fma(double a, double b, double c) { return ::fma(a, b, c); }
@@ -89,7 +139,27 @@ KDSL_ELEMENTARY(tanh, tanhf, ::tanh)
 KDSL_ELEMENTARY(erf, erff, ::erf)
 KDSL_ELEMENTARY(sin, sinf, ::sin)
 KDSL_ELEMENTARY(cos, cosf, ::cos)
+KDSL_ELEMENTARY(atan, atanf, ::atan)
+KDSL_ELEMENTARY(expm1, expm1f, ::expm1)
+KDSL_ELEMENTARY(log1p, log1pf, ::log1p)
+KDSL_ELEMENTARY(trunc, truncf, ::trunc)
 #undef KDSL_ELEMENTARY
+/// An integer is its own floor.
+#define KDSL_WHOLE(name)                                 \
+  template <class T>                                     \
+  KDSL_DEV T name(T x) {                                 \
+    static_assert((T)0.5 == 0, "floats have their own"); \
+    return x;                                            \
+  }
+KDSL_WHOLE(round)
+KDSL_WHOLE(floor)
+KDSL_WHOLE(ceil)
+KDSL_WHOLE(trunc)
+#undef KDSL_WHOLE
+KDSL_DEV float pow(float x, float y) { return powf(x, y); }
+KDSL_DEV double pow(double x, double y) { return ::pow(x, y); }
+KDSL_DEV float atan2(float y, float x) { return atan2f(y, x); }
+KDSL_DEV double atan2(double y, double x) { return ::atan2(y, x); }
 template <class T>
 KDSL_DEV T rsqrt(T x) {
   return 1 / sqrt(x);
@@ -126,14 +196,39 @@ KDSL_LANES_1(erf)
 KDSL_LANES_1(sin)
 KDSL_LANES_1(cos)
 KDSL_LANES_1(sigmoid)
+KDSL_LANES_1(atan)
+KDSL_LANES_1(expm1)
+KDSL_LANES_1(log1p)
+KDSL_LANES_1(trunc)
+KDSL_LANES_1(sign)
 KDSL_LANES_2(floordiv)
 KDSL_LANES_2(mod)
 KDSL_LANES_2(maximum)
 KDSL_LANES_2(minimum)
 KDSL_LANES_2(fmax)
 KDSL_LANES_2(fmin)
+KDSL_LANES_2(pow)
+KDSL_LANES_2(atan2)
+KDSL_LANES_2(shl)
+KDSL_LANES_2(shr)
 #undef KDSL_LANES_1
 #undef KDSL_LANES_2
+template <class T>
+KDSL_DEV Vec<T> clip(Vec<T> x, Vec<T> low, Vec<T> high) {
+  return {clip(x.x, low.x, high.x)};
+}
+template <class T>
+KDSL_DEV Mask isnan(Vec<T> x) {
+  return {isnan(x.x)};
+}
+template <class T>
+KDSL_DEV Mask isfinite(Vec<T> x) {
+  return {isfinite(x.x)};
+}
+template <class T>
+KDSL_DEV Mask isinf(Vec<T> x) {
+  return {isinf(x.x)};
+}
 template <class T>
 KDSL_DEV Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
   return {fma(a.x, b.x, c.x)};

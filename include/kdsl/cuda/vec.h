@@ -84,6 +84,10 @@ KDSL_DEV Mask operator|(Mask a, Mask b) { return {a.x || b.x}; }
 KDSL_DEV Mask operator^(Mask a, Mask b) { return {a.x != b.x}; }
 KDSL_DEV Mask operator==(Mask a, Mask b) { return {a.x == b.x}; }
 KDSL_DEV Mask operator!=(Mask a, Mask b) { return {a.x != b.x}; }
+KDSL_DEV Mask operator<(Mask a, Mask b) { return {a.x < b.x}; }
+KDSL_DEV Mask operator<=(Mask a, Mask b) { return {a.x <= b.x}; }
+KDSL_DEV Mask operator>(Mask a, Mask b) { return {a.x > b.x}; }
+KDSL_DEV Mask operator>=(Mask a, Mask b) { return {a.x >= b.x}; }
 /// Truth as a number, 0 or 1.
 KDSL_DEV Vec<i32> operator&(Mask a, int one) { return {a.x ? one : 0}; }
 
