@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # As `ParamKind` in csrc/core.h.
-_KINDS = {"in": 1, "out": 2, "inout": 3, "scalar": 4, "static": 4}
+_KINDS = {"unknown": 0, "in": 1, "out": 2, "inout": 3, "scalar": 4, "static": 4}
 _FLOAT = 5
 _FLOATS = {"f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"}
 
@@ -35,11 +35,14 @@ class Schema:
 
     def __init__(self, name: str, metadata: dict[str, Any], doc: str | None) -> None:
         self.metadata = metadata
-        params = metadata.get("params") if "kdsl" in metadata else None
-        self.parameters: list[dict[str, Any]] | None = params
         foreign = _foreign_types(metadata)
-        self.views = params is not None or (foreign is not None and _takes_views(foreign))
+        params = metadata.get("params") if "kdsl" in metadata else _named(metadata, foreign)
+        self.parameters: list[dict[str, Any]] | None = params
+        own = "kdsl" in metadata and params is not None
+        self.views = own or (foreign is not None and _takes_views(foreign))
         rest = "..." if foreign is None else ", ".join(map(_foreign_text, foreign))
+        if foreign is not None and params is not None:
+            rest = ", ".join(f"{p['name']}: {p['dtype']}" for p in params)
         self.text: str = metadata.get("signature") or f"{name}({rest})"
         self.differentiable: object = metadata.get("differentiable")
         self.doc: str | None = doc or metadata.get("doc")
@@ -134,6 +137,19 @@ def _foreign_types(metadata: dict[str, Any]) -> list[dict[str, Any]] | None:
         return list(schema["args"][1:])  # before 0.1.15: the result comes first
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _named(
+    metadata: dict[str, Any], foreign: list[dict[str, Any]] | None
+) -> list[dict[str, Any]] | None:
+    """Parameters of hand-written C++ whose names its module tells: what they are for is unknown."""
+    names = metadata.get("arg_names")
+    if not isinstance(names, list) or foreign is None or len(names) != len(foreign):
+        return None
+    return [
+        {"name": str(name), "kind": "unknown", "type": "scalar", "dtype": _foreign_text(schema)}
+        for name, schema in zip(names, foreign, strict=True)
+    ]
 
 
 def _foreign_text(schema: dict[str, Any]) -> str:

@@ -151,3 +151,15 @@ def test_no_files_and_missing_files_are_errors(tmp_path):
 )
 def test_names_of_parameters_are_read_from_the_text(text, names):
     assert parameter_names(text, "f") == names
+
+
+def test_parameters_are_passed_by_name(module):
+    x, o = np.ones(2, np.float32), np.zeros(2, np.float32)
+    module.add(o=o, x=x, y=x)
+    assert o.tolist() == [2, 2]
+    assert module.twice(value=4) == 8
+    assert str(module.add.__signature__) == "(x: 'DLTensor*', y: 'DLTensor*', o: 'DLTensor*')"
+    with pytest.raises(TypeError, match=r"unknown keyword `z`; the parameters are x, y, o"):
+        module.add(x, x, z=o)
+    with pytest.raises(TypeError, match=r"`add\(0: DLTensor\*, .*Expected 3 but got 2"):
+        module.add(x, x)
