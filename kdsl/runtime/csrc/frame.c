@@ -42,12 +42,16 @@ static void release(Hold* hold) {
 }
 
 void rt_frame_release(Frame* frame) {
+  // What is let go may run Python code, which must not see the error of the call.
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
   for (HoldChunk* chunk = frame->holds; chunk;) {
     HoldChunk* next = chunk->next;
     while (chunk->count) release(&chunk->items[--chunk->count]);
     if (chunk != &frame->first_holds) free(chunk);
     chunk = next;
   }
+  PyErr_Restore(type, value, trace);
 }
 
 int64_t* rt_strides(Frame* frame, int ndim) {
