@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from kdsl.runtime import Module, load_module
+from tests.conformance import matrix
+from tests.runtime import environments
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parent.parent / "include"
@@ -62,3 +64,26 @@ def containers(build: Build) -> Module:
     dlpack = f"-I{libinfo.find_dlpack_include_path()}"
     flags = ("-std=c++17", "-O0", include, dlpack, f"-L{library}", "-ltvm_ffi")
     return load_module(build("containers.cc", *flags))
+
+
+@pytest.fixture(scope="session")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/conformance/foreign/foreign.cc, built with the headers of apache-tvm-ffi here."""
+    import tvm_ffi
+
+    library = tmp_path_factory.mktemp("foreign") / "foreign.so"
+    matrix.compile_foreign(Path(tvm_ffi.__file__).parent, library)
+    return library
+
+
+@pytest.fixture(scope="session")
+def numpy_only(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of packages with NumPy alone."""
+    return environments.link(tmp_path_factory.mktemp("numpy"), "numpy")
+
+
+@pytest.fixture(scope="session")
+def official_site(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of packages with apache-tvm-ffi and what it needs."""
+    folder = tmp_path_factory.mktemp("official")
+    return environments.link(folder, "apache-tvm-ffi", "typing-extensions")

@@ -2,72 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 import tvm_ffi
 
 import kdsl.runtime
-from tests.conformance import matrix
+from tests.runtime.environments import run
 
-ROOT = Path(__file__).parent.parent.parent
-CALLS = ROOT / "tests" / "conformance" / "foreign" / "calls.py"
-OWN = ROOT / "kdsl" / "runtime" / "compat" / "libtvm_ffi.so"
-
-
-@pytest.fixture(scope="session")
-def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = tmp_path_factory.mktemp("foreign") / "foreign.so"
-    matrix.compile_foreign(Path(tvm_ffi.__file__).parent, library)
-    return library
-
-
-def _links(folder: Path, *names: str) -> str:
-    """A folder with these distributions and no other, by links."""
-    for name in names:
-        for file in metadata.files(name) or ():
-            source, target = Path(str(file.locate())), folder / file.parts[0]
-            if file.parts[0] != ".." and not target.exists():
-                target.symlink_to(
-                    source.parents[len(file.parts) - 2].resolve()
-                    if len(file.parts) > 1
-                    else source.resolve()
-                )
-    return str(folder)
-
-
-@pytest.fixture(scope="session")
-def numpy_only(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _links(tmp_path_factory.mktemp("numpy"), "numpy")
-
-
-@pytest.fixture(scope="session")
-def official_site(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _links(tmp_path_factory.mktemp("official"), "apache-tvm-ffi", "typing-extensions")
-
-
-def _run(command: list[str], *path: str, **variables: str) -> str:
-    """Output of a Python that finds packages in `path` alone."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-S", "-X", "faulthandler", *command],
-        env=kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), *path]), **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+CALLS = Path(__file__).parent.parent / "conformance" / "foreign" / "calls.py"
 
 
 def test_a_foreign_module_runs_where_apache_tvm_ffi_is_not(foreign, hand_path, numpy_only):
     calls = [str(CALLS), "kdsl", str(foreign), str(hand_path)]
-    assert _run(calls, numpy_only) == "bundled ok"
+    assert run(calls, numpy_only) == "bundled ok"
 
 
 @pytest.mark.parametrize("order", ["tvm_ffi", "kdsl,tvm_ffi", "tvm_ffi,kdsl"])
@@ -76,18 +25,18 @@ def test_an_installed_library_is_the_provider_in_either_order(
 ):
     calls = [str(CALLS), order, str(foreign), str(hand_path)]
     wanted = "tvm_ffi ok" if "kdsl" in order else "- ok"
-    assert _run(calls, numpy_only, official_site) == wanted
+    assert run(calls, numpy_only, official_site) == wanted
 
 
 def test_a_library_that_comes_late_takes_over(foreign, hand_path, numpy_only, official_site):
     calls = [str(CALLS), "late", str(foreign), str(hand_path), official_site]
-    assert _run(calls, numpy_only) == "tvm_ffi ok"
+    assert run(calls, numpy_only) == "tvm_ffi ok"
 
 
 def test_our_own_library_can_be_asked_for(foreign, hand_path, numpy_only, official_site):
     calls = [str(CALLS), "kdsl", str(foreign), str(hand_path)]
-    assert _run(calls, numpy_only, official_site, KDSL_RUNTIME="bundled") == "bundled ok"
-    assert _run(calls, numpy_only, official_site, KDSL_RUNTIME="tvm_ffi") == "tvm_ffi ok"
+    assert run(calls, numpy_only, official_site, KDSL_RUNTIME="bundled") == "bundled ok"
+    assert run(calls, numpy_only, official_site, KDSL_RUNTIME="tvm_ffi") == "tvm_ffi ok"
 
 
 VENDORED = """
@@ -115,7 +64,7 @@ for _ in range(2):
 def test_a_private_copy_that_comes_late_is_noticed(foreign, hand_path, tmp_path):
     vendored = tmp_path / "libtvm_ffi-1a2b3c.so"
     vendored.write_bytes((Path(tvm_ffi.__file__).parent / "lib" / "libtvm_ffi.so").read_bytes())
-    output = _run(["-c", VENDORED, str(foreign), str(vendored), str(hand_path)])
+    output = run(["-c", VENDORED, str(foreign), str(vendored), str(hand_path)])
     again = ["'on purpose' 2 3", "3 7", "tvm_ffi"]
     assert output.splitlines() == ["bundled 3", *again, *again]
 
@@ -129,7 +78,7 @@ def _needing(symbol: str, folder: Path, *others: str) -> Path:
     names = (symbol, *others)
     declared = "".join(f"void {name}(void);\n" for name in names)
     called = "".join(f"{name}();" for name in names)
-    source.write_text(f"{declared}int __tvm_ffi_run(void) {{ {called} return 0; }}\n")
+    source.write_text(f"{declared}int __tvm_ffirun(void) {{ {called} return 0; }}\n")
     command = ["gcc", "-shared", "-fPIC", "-Wl,-z,lazy", str(source), "-o", str(library)]
     subprocess.run(command, check=True)
     return library
@@ -144,23 +93,23 @@ except OSError as err: print(err)"
 )
 def test_functions_that_only_the_official_library_has_are_named(tmp_path, symbol):
     library = _needing(symbol, tmp_path, "TVMFFIGetVersion")
-    assert _run(["-c", LOAD, str(library)]) == (
+    assert run(["-c", LOAD, str(library)]) == (
         f"{library}: needs {symbol}, which only apache-tvm-ffi has; install it to load this module"
     )
 
 
 def test_any_other_missing_function_is_an_error_as_the_module_loads(tmp_path):
     library = _needing("nobody_has_this", tmp_path)
-    said = _run(["-c", LOAD, str(library)])
+    said = run(["-c", LOAD, str(library)])
     assert said.startswith(f"cannot load {library}: ")
     assert said.endswith("undefined symbol: nobody_has_this")
 
 
 def test_a_provider_that_is_none_is_an_error(hand_path):
-    assert _run(["-c", LOAD, str(hand_path)], KDSL_RUNTIME="other") == (
+    assert run(["-c", LOAD, str(hand_path)], KDSL_RUNTIME="other") == (
         "KDSL_RUNTIME: expected 'bundled' or 'tvm_ffi', got 'other'"
     )
-    assert _run(["-c", LOAD, str(hand_path)], KDSL_RUNTIME="tvm_ffi") == (
+    assert run(["-c", LOAD, str(hand_path)], KDSL_RUNTIME="tvm_ffi") == (
         "KDSL_RUNTIME=tvm_ffi: libtvm_ffi.so was not found; install apache-tvm-ffi"
     )
 
@@ -175,13 +124,13 @@ def test_results_outlive_everything_but_the_process(foreign, numpy_only):
         "print(add(1), text[0], dict(words), memoryview(tensor).tolist())"
     )
     wanted = "3 a text of some length {'one': 3} [0.0, 1.0, 2.0]"
-    assert _run(["-c", script, str(foreign)], numpy_only) == wanted
+    assert run(["-c", script, str(foreign)], numpy_only) == wanted
 
 
-def test_a_module_of_ours_loads_no_library(hand_path: Path, build: Callable[..., Path]) -> None:
+def test_a_module_of_ours_loads_no_library(hand_path):
     script = (
         "import sys, kdsl.runtime as r; r.load_module(sys.argv[1]).many(1)\n"
         "print('libtvm_ffi' in open('/proc/self/maps').read())"
     )
-    assert _run(["-c", script, str(hand_path)]) == "False"
+    assert run(["-c", script, str(hand_path)]) == "False"
     assert kdsl.runtime.load_module(hand_path).many(1)

@@ -48,7 +48,11 @@ void define_maps(void);
 int equal_values(const TVMFFIAny* a, const TVMFFIAny* b);
 void define_comparisons(void);
 
-// ---- module.c, globals.c
+// ---- module.c, globals.c, repr.c, refused.c
 
 void define_modules(void);
 void define_globals(void);
+void define_repr(void);
+void define_refused(void);
+/// A value that stands for none: hosts compare its identity.
+int answer_invalid(TVMFFIAny* result);

@@ -61,6 +61,7 @@ TVMFFITypeInfo* type_info(int32_t type_index);
 /// The name of the type of a value, for messages.
 const char* type_name(int32_t type_index);
 void register_types(void);
+void register_attributes(void);
 int32_t count_types(void (*each)(void* context, const TVMFFITypeInfo* info), void* context);
 
 // ---- function.c
@@ -68,7 +69,10 @@ int32_t count_types(void (*each)(void* context, const TVMFFITypeInfo* info), voi
 TVMFFIObject* new_function(void* self, TVMFFISafeCallType call, void (*deleter)(void*));
 /// Registers a function without a `self` under that name, when the library is loaded.
 void define(const char* name, TVMFFISafeCallType call);
+void define_with(const char* name, void* self, TVMFFISafeCallType call);
 int remove_global(TVMFFIByteArray name);
+/// The JSON text that a function was registered with; "" for one without.
+int global_metadata(TVMFFIByteArray name, TVMFFIAny* out);
 /// Array of the names of all global functions, as owned values; NULL: no memory.
 TVMFFIAny* global_names(int32_t* count);
 

@@ -48,8 +48,9 @@ int TVMFFIFunctionCall(TVMFFIObjectHandle function, TVMFFIAny* args, int32_t cou
 // ---- by name
 // -------------------------------------------------------------------------------------
 
-static Names names;               // to positions in `functions`; guarded by the lock
-static TVMFFIObject** functions;  // NULL: removed
+static Names names;                // to positions in `functions`; guarded by the lock
+static TVMFFIObject** functions;   // NULL: removed
+static TVMFFIByteArray* metadata;  // of each, as its library told it
 static int32_t function_count, function_room;
 
 static TVMFFIObject* find_global(TVMFFIByteArray name) {
@@ -70,12 +71,15 @@ static int set_global(TVMFFIByteArray name, TVMFFIObject* function, int override
   if (function_count == function_room) {
     int32_t room = function_room ? 2 * function_room : 256;
     TVMFFIObject** larger = realloc(functions, (size_t)room * sizeof *larger);
-    if (!larger) return -1;
-    functions = larger;
+    if (larger) functions = larger;
+    TVMFFIByteArray* texts = realloc(metadata, (size_t)room * sizeof *texts);
+    if (texts) metadata = texts;
+    if (!larger || !texts) return -1;
     function_room = room;
   }
   TVMFFIByteArray kept = keep_bytes(name);
   if (!kept.data || names_put(&names, kept, function_count)) return -1;
+  metadata[function_count] = (TVMFFIByteArray){"", 0};
   functions[function_count++] = function;
   return 0;
 }
@@ -113,11 +117,30 @@ int TVMFFIFunctionSetGlobalFromMethodInfo(const TVMFFIMethodInfo* info, int allo
     return fail("TypeError", "a global function is a Function, got %s",
                 type_name(info->method.type_index));
   }
-  return TVMFFIFunctionSetGlobal(&info->name, info->method.v_obj, allow_override);
+  if (TVMFFIFunctionSetGlobal(&info->name, info->method.v_obj, allow_override)) return -1;
+  TVMFFIByteArray kept = info->metadata.size ? keep_bytes(info->metadata) : LITERAL("");
+  lock_tables();
+  int32_t at = names_find(&names, info->name);
+  if (at >= 0 && kept.data) metadata[at] = kept;
+  unlock_tables();
+  return 0;
 }
 
-void define(const char* name, TVMFFISafeCallType call) {
-  TVMFFIObject* function = new_function(NULL, call, NULL);
+int global_metadata(TVMFFIByteArray name, TVMFFIAny* out) {
+  lock_tables();
+  int32_t at = names_find(&names, name);
+  TVMFFIByteArray text = at < 0 ? LITERAL("") : metadata[at];
+  unlock_tables();
+  if (at < 0) {
+    return fail("RuntimeError", "Global Function is not found: %.*s", (int)name.size, name.data);
+  }
+  return text_value(kTVMFFIStr, text, out);
+}
+
+void define(const char* name, TVMFFISafeCallType call) { define_with(name, NULL, call); }
+
+void define_with(const char* name, void* self, TVMFFISafeCallType call) {
+  TVMFFIObject* function = new_function(self, call, NULL);
   TVMFFIObject* old = NULL;
   if (!function) return;
   lock_tables();

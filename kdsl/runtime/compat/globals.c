@@ -97,9 +97,10 @@ BUILTIN(from_extern_c) {
   return answer_object(result, new_function(handle, call, deleter));
 }
 
-BUILTIN(no_metadata) {  // global functions of this library have none
+BUILTIN(function_metadata) {
   UNUSED();
-  return 0;
+  TVMFFIByteArray name;
+  return want_text(args, count, 0, &name) ? global_metadata(name, result) : -1;
 }
 
 // ---- types and texts
@@ -152,10 +153,14 @@ static int answer_singleton(TVMFFIObject** place, TVMFFIAny* result) {
   return answer_object(result, one);
 }
 
-BUILTIN(invalid_object) {
-  UNUSED();
+int answer_invalid(TVMFFIAny* result) {
   static TVMFFIObject* one;
   return answer_singleton(&one, result);
+}
+
+BUILTIN(invalid_object) {
+  UNUSED();
+  return answer_invalid(result);
 }
 
 BUILTIN(kwargs_object) {
@@ -168,7 +173,7 @@ void define_globals(void) {
   define("ffi.FunctionRemoveGlobal", remove_function);
   define("ffi.FunctionListGlobalNamesFunctor", list_names);
   define("ffi.FunctionFromExternC", from_extern_c);
-  define("ffi.GetGlobalFuncMetadata", no_metadata);
+  define("ffi.GetGlobalFuncMetadata", function_metadata);
   define("ffi.GetRegisteredTypeKeys", type_keys);
   define("ffi.String", make_string);
   define("ffi.Bytes", make_bytes);
@@ -178,9 +183,12 @@ void define_globals(void) {
 
 __attribute__((constructor(102))) static void start(void) {
   register_types();
+  register_attributes();
   define_globals();
   define_sequences();
   define_maps();
   define_comparisons();
   define_modules();
+  define_repr();
+  define_refused();
 }

@@ -1,4 +1,5 @@
 // maps.c: the global functions that hosts use on Map and Dict objects.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "builtin.h"
@@ -66,19 +67,12 @@ BUILTIN(get_item) {
   return value ? answer_copy(result, value) : fail("KeyError", "key is not in Map");
 }
 
-// What ffi.MapGetItemOrMissing answers when there is no such key; compared by identity.
-BUILTIN(missing_object) {
-  UNUSED();
-  static TVMFFIObject one = {KDSL_REF_COUNT_ONE, kTVMFFIObject, 0, NULL};
-  retain(&one);
-  return answer_object(result, &one);
-}
-
 BUILTIN(get_item_or_missing) {
+  UNUSED();
   TVMFFIObject* map;
   if (!want_map(args, count, &map) || !want_any(args, count, 1)) return -1;
   const TVMFFIAny* value = rt_map_find(map, &args[1]);
-  return value ? answer_copy(result, value) : missing_object(self, args, count, result);
+  return value ? answer_copy(result, value) : answer_invalid(result);
 }
 
 BUILTIN(set_item) {
@@ -166,7 +160,6 @@ void define_maps(void) {
   }
   define("ffi.Map", make_map);
   define("ffi.Dict", make_dict);
-  define("ffi.MapGetMissingObject", missing_object);
   define("ffi.DictSetItem", set_item);
   define("ffi.DictErase", erase_item);
   define("ffi.DictClear", clear);

@@ -1,4 +1,5 @@
 // object.c: reference counts, values that own, opaque objects; texts of every form.
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +120,7 @@ static void delete_text(void* object, int flags) {
 
 int text_value(int heap_index, TVMFFIByteArray bytes, TVMFFIAny* out) {
   *out = (TVMFFIAny){0};
-  if (bytes.size <= SMALL_TEXT && heap_index != kTVMFFIBigInt) {
+  if (bytes.size <= SMALL_TEXT) {
     out->type_index = heap_index == kTVMFFIStr ? kTVMFFISmallStr : kTVMFFISmallBytes;
     out->small_str_len = (uint32_t)bytes.size;
     if (bytes.size) memcpy(out->v_bytes, bytes.data, bytes.size);
@@ -166,25 +167,45 @@ int TVMFFIBytesFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out) {
   return text_value(kTVMFFIBytes, *input, out);
 }
 
-// ---- integers of more than 64 bits: two's complement, lowest byte first
-// --------------------------
+// ---- integers of more than 64 bits: words of two's complement, the lowest first -----------------
+
+typedef struct {
+  TVMFFIObject header;
+  size_t word_count;
+  int64_t words[];
+} BigInt;
+_Static_assert(offsetof(BigInt, words) == 32, "ABI: words of a BigInt begin at 32");
 
 int TVMFFIBigIntFromByteArray(const TVMFFIByteArray* input, TVMFFIAny* out) {
-  const uint8_t* bytes = (const uint8_t*)input->data;
-  size_t size = input->size;
-  // Bytes that only repeat the sign say nothing.
-  while (size > 1 && bytes[size - 1] == (bytes[size - 2] & 0x80 ? 0xff : 0)) --size;
-  if (size > sizeof(int64_t)) {
-    return text_value(kTVMFFIBigInt, (TVMFFIByteArray){input->data, size}, out);
+  size_t size = input->size, word = sizeof(int64_t);
+  int64_t top = 0, below = 0;
+  if (size % word) {
+    return fail("ValueError", "an integer is made of whole 64-bit words, got %zu bytes", size);
   }
-  uint64_t bits = size && bytes[size - 1] & 0x80 ? UINT64_MAX : 0;
-  if (size) memcpy(&bits, bytes, size);
-  *out = (TVMFFIAny){.type_index = kTVMFFIInt, .v_uint64 = bits};
+  if (size) memcpy(&top, input->data + size - word, word);
+  for (; size > word;
+       size -= word, top = below) {  // a word that only repeats the sign says nothing
+    memcpy(&below, input->data + size - 2 * word, word);
+    if (top != (below < 0 ? -1 : 0)) break;
+  }
+  if (size <= word) {
+    *out = (TVMFFIAny){.type_index = kTVMFFIInt, .v_int64 = top};
+    return 0;
+  }
+  BigInt* self = malloc(sizeof *self + size);
+  if (!self) return no_memory();
+  start_object(self, kTVMFFIBigInt, delete_text);
+  self->word_count = size / word;
+  memcpy(self->words, input->data, size);
+  *out = (TVMFFIAny){.type_index = kTVMFFIBigInt, .v_obj = &self->header};
   return 0;
 }
 
 TVMFFIByteArray TVMFFIBigIntGetContentByteArray(const TVMFFIAny* value) {
-  if (value->type_index == kTVMFFIBigInt) return ((const KdslStringObject*)value->v_obj)->bytes;
+  if (value->type_index == kTVMFFIBigInt) {
+    const BigInt* number = (const BigInt*)value->v_obj;
+    return (TVMFFIByteArray){(const char*)number->words, number->word_count * sizeof(int64_t)};
+  }
   return (TVMFFIByteArray){(const char*)&value->v_int64, sizeof value->v_int64};
 }
 

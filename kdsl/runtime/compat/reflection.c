@@ -149,6 +149,35 @@ const TVMFFITypeAttrColumn* TVMFFIGetTypeAttrColumn(const TVMFFIByteArray* name)
   return column;
 }
 
+// Code of the headers takes it for granted that these columns are there.
+void register_attributes(void) {
+  static const char* const names[] = {
+      "__any_equal__",
+      "__any_hash__",
+      "__data_from_json__",
+      "__data_to_json__",
+      "__ffi_compare__",
+      "__ffi_convert__",
+      "__ffi_convert_type_schema__",
+      "__ffi_enum__",
+      "__ffi_eq__",
+      "__ffi_hash__",
+      "__ffi_init__",
+      "__ffi_new__",
+      "__ffi_repr__",
+      "__ffi_shallow_copy__",
+      "__ffi_type_final__",
+      "__s_equal__",
+      "__s_hash__",
+      "__s_mutate__",
+      "__s_maybe_inplace_mutate__",
+      "__s_visit__",
+  };
+  lock_tables();
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) new_column(bytes_of(names[i]));
+  unlock_tables();
+}
+
 void share_attributes(const Official* other, int32_t type_index) {
   for (size_t i = 0;; ++i) {
     lock_tables();

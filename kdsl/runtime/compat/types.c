@@ -238,11 +238,29 @@ static const struct {
     {kTVMFFIBigInt, "ffi.BigInt"},
 };
 
+// Types that hosts look up as they start; nothing here makes objects of them.
+static const char* const known[] = {
+    "ffi.EnumState",
+    "ffi.Enum",
+    "ffi.reflection.AccessStep",
+    "ffi.reflection.AccessPath",
+    "ffi.StructuralKey",
+    "ffi.StructuralVisitor",
+    "ffi.StructuralMutator",
+    "ffi.VisitErrorContext",
+};
+
 void register_types(void) {
   lock_tables();
   for (size_t i = 0; i < sizeof basic / sizeof *basic; ++i) {
     Type* parent = basic[i].index > kTVMFFIObject ? find_type(kTVMFFIObject) : NULL;
     add_type(bytes_of(basic[i].key), basic[i].index, parent, 0, 1);
   }
+  for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
+    add_type(bytes_of(known[i]), -1, find_type(kTVMFFIObject), 0, 1);
+  }
+  Type* enumeration = find_type(names_find(&keys, LITERAL("ffi.Enum")));
+  add_type(LITERAL("ffi.IntEnum"), -1, enumeration, 0, 1);
+  add_type(LITERAL("ffi.StrEnum"), -1, enumeration, 0, 1);
   unlock_tables();
 }
