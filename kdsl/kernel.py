@@ -16,6 +16,7 @@ from kdsl.runtime import Dispatcher
 
 if TYPE_CHECKING:
     from kdsl.check import Report
+    from kdsl.cuda_check import Report as CudaReport
 
 Function = Callable[..., None]
 
@@ -140,6 +141,28 @@ class Kernel(Dispatcher):
             return reference(self._source, args, kwargs, tiles)
 
         report = check.compare(self._source.signature, self, meaning, args, kwargs)
+        if not report.ok:
+            raise AssertionError(str(report))
+        return report
+
+    def check_cuda(self, *args: object, **kwargs: object) -> CudaReport:
+        """Run the kernel's CUDA code on the simulated GPU, on NumPy inputs, and look for mistakes.
+
+        Races, accesses out of bounds, missing waits and what else the simulator finds, under three
+        schedules; and the outputs against the reference. No GPU is needed. Printing the result
+        tells more; docs/simulator.md says what is seen and what is not.
+
+        Raises:
+            AssertionError: something was found, or an output differs by more than its bound.
+            RuntimeError: the process uses a real GPU; KDSL_CUDA_DRIVER=sim keeps it from that.
+        """
+        from kdsl import cuda_check
+        from kdsl.frontend.reference import reference
+
+        def meaning(*args: object, **kwargs: object) -> object:
+            return reference(self._source, args, kwargs)
+
+        report = cuda_check.compare(self._source.signature, self, meaning, args, kwargs)
         if not report.ok:
             raise AssertionError(str(report))
         return report

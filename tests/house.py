@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gpus",),
     ("driver", "native", "watch"),
     ("dispatch", "check", "explain"),
-    ("export",),
+    ("export", "cuda_check"),
     ("kernel",),
     ("doctor", "inspection"),
     ("__main__",),

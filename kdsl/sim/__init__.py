@@ -20,5 +20,6 @@ from kdsl.sim.memory import array as array
 from kdsl.sim.memory import empty as empty
 from kdsl.sim.results import Counters as Counters
 from kdsl.sim.results import Lines as Lines
+from kdsl.sim.results import Place as Place
 from kdsl.sim.results import Report as Report
 from kdsl.sim.results import Run as Run

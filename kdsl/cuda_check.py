@@ -1,0 +1,123 @@
+"""`kernel.check_cuda`: CUDA code on the simulated GPU, against the reference and for mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kdsl import check, config, gpus, sim
+from kdsl.frontend.signature import Signature
+
+#: Schedules that are tried: in order, and two at random.
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `kernel.check_cuda` found.
+
+    Attributes:
+        kernel: its signature.
+        outputs: the worst element of each output, of the worst schedule.
+        reports: mistakes that the simulator saw, each once.
+        runs: the launches of the first schedule, with their counters and lines.
+    """
+
+    kernel: str
+    outputs: tuple[check.Output, ...]
+    reports: tuple[sim.Report, ...]
+    runs: tuple[sim.Run, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.reports and all(output.ok for output in self.outputs)
+
+    def __str__(self) -> str:
+        found = [f"  {report}" for report in self.reports]
+        counted = [f"  {line}" for run in self.runs for line in repr(run).splitlines()[:2]]
+        return "\n".join([self.kernel, *(f"  {o}" for o in self.outputs), *found, *counted])
+
+
+def compare(
+    signature: Signature,
+    call: Callable[..., object],
+    reference: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    seeds: Sequence[int] = SEEDS,
+) -> Report:
+    """Run a kernel on the simulated GPU under several schedules, outputs omitted, and compare.
+
+    Raises:
+        RuntimeError: the process has a GPU's driver; one process runs one driver.
+    """
+    use_simulator()
+    names = [p.name for p in signature.parameters]
+    named = dict(zip(names, args, strict=False)) | dict(kwargs)
+    outs = [p.name for p in signature.of_kind("out")]
+    inouts = [p.name for p in signature.of_kind("inout")]
+    # Once on the CPU: this refuses wrong arguments, and tells the outputs' shapes.
+    copies = {name: np.array(named[name]) for name in inouts}
+    result = reference(**named | copies)
+    returned = list(result) if isinstance(result, tuple | list) else [result]
+    shapes = [np.asarray(value) for value in returned if value is not None]
+    worst: dict[str, check.Output] = {}
+    reports: list[sim.Report] = []
+    first: tuple[sim.Run, ...] = ()
+
+    def on_device(**given: object) -> object:
+        memory = {
+            name: sim.array(value) if isinstance(value, np.ndarray) else value
+            for name, value in given.items()
+        }
+        fresh = {
+            name: sim.empty(value.shape, value.dtype)
+            for name, value in zip(outs, shapes, strict=True)
+        }
+        call(**memory | fresh)
+        for name in inouts:
+            array, device = given[name], memory[name]
+            assert isinstance(array, np.ndarray) and isinstance(device, sim.Memory)
+            array[...] = device.numpy()
+        return tuple(device.numpy() for device in fresh.values())
+
+    for seed in seeds:
+        sim.configure(seed=seed)
+        sim.runs()
+        compared = check.compare(signature, on_device, reference, args, kwargs)
+        runs = tuple(sim.runs())
+        first = first or runs
+        reports += [report for run in runs for report in run.reports]
+        for output in compared.outputs:
+            known = worst.get(output.name)
+            if known is None or output.worst > known.worst:
+                worst[output.name] = output
+    sim.configure()
+    return Report(signature.text, tuple(worst.values()), _each_once(reports), first)
+
+
+def use_simulator() -> None:
+    """Let the simulator be the CUDA driver of this process.
+
+    Raises:
+        RuntimeError: it has another.
+    """
+    if config.cuda_driver() is None:
+        try:
+            gpus.driver()
+        except RuntimeError:
+            config.use_cuda_driver(gpus.SIMULATOR)
+    if config.cuda_driver() is None or not gpus.driver().is_simulator:
+        raise RuntimeError(
+            "check_cuda runs on the simulated GPU, and this process has the driver of a real one; "
+            "set KDSL_CUDA_DRIVER=sim before it starts"
+        )
+
+
+def _each_once(reports: list[sim.Report]) -> tuple[sim.Report, ...]:
+    kept: dict[tuple[str, sim.Place], sim.Report] = {}
+    for report in reports:
+        kept.setdefault((report.kind, report.place), report)
+    return tuple(kept.values())
