@@ -457,7 +457,10 @@ def device_code(
         for unit in units
     )
     tuned = {kernel: Schedule(**knobs) for kernel, knobs in (schedules or {}).items()}  # type: ignore[arg-type]
-    text, kernels = device_source(name, [u for u in chosen if u.specialisations], tuned)
+    # One text serves all architectures of a module.
+    tensor_cores = all(image.number >= 80 for image in images)
+    units = [u for u in chosen if u.specialisations]
+    text, kernels = device_source(name, units, tuned, tensor_cores=tensor_cores)
     return DeviceCode(text, kernels, tuple(images))
 
 

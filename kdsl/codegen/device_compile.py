@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import argparse
 
 #: What is contracted or flushed is written so.
-FLAGS = ("-std=c++17", "-lineinfo", "--fmad=false")
+FLAGS = ("-std=c++17", "--fmad=false")
+#: Lines of the author's: for PTX that is read by tools. In machine code they weigh more than it.
+LINES = "-lineinfo"
 
 #: PTX that an architecture needs is in `archs.ARCHS`; this is what instructions need beyond it.
 _NEEDS = (
@@ -148,9 +150,11 @@ class Nvrtc:
             raise Failed(f"error: {function}: {self._words(result)}")
 
 
-def with_nvcc(nvcc: str, arch: str, source: str, includes: Sequence[str], out: str) -> None:
+def with_nvcc(
+    nvcc: str, arch: str, source: str, includes: Sequence[str], out: str, flags: Sequence[str]
+) -> None:
     """PTX of a file, as nvcc writes it. Raises Failed."""
-    options = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *FLAGS]
+    options = [f"--gpu-architecture={arch.replace('sm_', 'compute_')}", *FLAGS, *flags]
     _run([nvcc, "--ptx", *options, *(f"-I{i}" for i in includes), source, "-o", out])
 
 
@@ -161,7 +165,7 @@ def assemble(nvcc: str, arch: str, ptx: str, out: str) -> None:
     if os.access(ptxas, os.X_OK):  # what nvcc would do, without its own start
         _run([ptxas, *options, ptx, "-o", out])
     else:
-        _run([nvcc, "--cubin", f"--gpu-architecture={arch}", "-lineinfo", ptx, "-o", out])
+        _run([nvcc, "--cubin", f"--gpu-architecture={arch}", ptx, "-o", out])
 
 
 def _run(command: Sequence[str]) -> None:
@@ -204,7 +208,8 @@ def _nvrtc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
         source = file.read()
     includes = [f"-I{i}" for i in args.includes]
     # What stands in a kernel runs there, lambdas too: nvcc takes that for granted.
-    options = [f"--gpu-architecture={args.arch}", *FLAGS, "-default-device", *includes]
+    lines = [] if args.cubin else [LINES]
+    options = [f"--gpu-architecture={args.arch}", *FLAGS, *lines, "-default-device", *includes]
     kinds = [kind for kind in ("ptx", "cubin") if getattr(args, kind)]
     if kinds == ["ptx"]:
         options[0] = options[0].replace("sm_", "compute_")
@@ -221,7 +226,8 @@ def _nvrtc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
 
 def _nvcc_files(args: argparse.Namespace, oldest: tuple[int, int]) -> None:
     ptx = args.ptx or f"{args.cubin}.ptx"
-    with_nvcc(args.nvcc, args.arch, args.source, args.includes, ptx)
+    lines = [] if args.cubin else [LINES]
+    with_nvcc(args.nvcc, args.arch, args.source, args.includes, ptx, lines)
     with open(ptx, encoding="utf-8") as file:
         text = lowered(without_folders(file.read(), (".", *args.includes)), oldest)
     with open(ptx, "w", encoding="utf-8") as file:

@@ -38,12 +38,13 @@ class Built:
 
 def build(kernel: Any, folder: Path, *, dtypes: Mapping[str, DType] | None = None,
           statics: Mapping[str, object] | None = None, dims: Mapping[str, int] | None = None,
-          schedules: Any = None, edit: Callable[[str], str] = str) -> Built:  # fmt: skip
+          schedules: Any = None, edit: Callable[[str], str] = str,
+          tensor_cores: bool = True) -> Built:  # fmt: skip
     """The PTX of one specialisation; compiled once for each text. `edit` changes the text first."""
     compiler = kernel._compiler
     spec = compiler.default(dtypes or {}, statics or {}, dims or {})
     unit = compiler.unit([spec])
-    text, (device,) = device_source(unit.name, [unit], schedules)
+    text, (device,) = device_source(unit.name, [unit], schedules, tensor_cores=tensor_cores)
     text = edit(text)
     header = render("host/args.h.j2", m=host_module(unit.name, [unit], ()))
     return Built(compiler.func(spec), device, text, _ptx(unit.name, text, header, str(folder)))

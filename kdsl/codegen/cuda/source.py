@@ -11,22 +11,26 @@ from kdsl.codegen.cuda.tensor import TensorPhase
 from kdsl.codegen.cuda.text import DeviceModule, DeviceText
 from kdsl.codegen.device import DeviceKernel
 from kdsl.codegen.render import render
-from kdsl.errors import KernelTypeError
-from kdsl.ir.nodes import ForRange, Func
-from kdsl.ir.walk import statements
+from kdsl.ir.nodes import Func
 from kdsl.passes.cuda.layout import Misfit
 from kdsl.passes.cuda.team import TeamPlan, team_plan
 from kdsl.passes.cuda.tensor import Schedule, tensor_plan
+from kdsl.passes.cuda.tensor_plan import TensorPlan
 
 
 def device_source(
-    module: str, units: Sequence[KernelUnit], schedules: Mapping[str, Schedule] | None = None
+    module: str,
+    units: Sequence[KernelUnit],
+    schedules: Mapping[str, Schedule] | None = None,
+    *,
+    tensor_cores: bool = True,
 ) -> tuple[str, tuple[DeviceKernel, ...]]:
     """Text of `<module>_cuda.cu`, and what the host side needs of each specialisation.
 
     Args:
         module: its name; a C identifier.
         schedules: by name of the kernel; others get what fits them.
+        tensor_cores: the code is for sm_80 and later alone; what came before has other ones.
 
     Raises:
         KernelTypeError: what this target cannot do yet, at the author's line.
@@ -36,7 +40,7 @@ def device_source(
     for unit in units:
         schedule = (schedules or {}).get(unit.name, Schedule())
         for compiled in unit.specialisations:
-            kernel, phases = _kernel(unit.name, compiled.func, schedule)
+            kernel, phases = _kernel(unit.name, compiled.func, schedule, tensor_cores)
             kernels.append(kernel)
             texts += phases
     headers = sorted({h for t in texts for h in t.headers} | {"loops", "math"})
@@ -44,27 +48,18 @@ def device_source(
     return render("cuda/kernels.cu.j2", m=shown), tuple(kernels)
 
 
-def _check(func: Func) -> None:
-    for s in statements(func):
-        if isinstance(s, ForRange) and s.going is not None:
-            raise KernelTypeError(
-                "`while` is not available on CUDA yet", s.span,
-                help="loop with `for i in range(...)` and `break`",
-            )  # fmt: skip
-
-
-def _kernel(exported: str, func: Func, schedule: Schedule) -> tuple[DeviceKernel, list[DeviceText]]:
+def _kernel(
+    exported: str, func: Func, schedule: Schedule, tensor_cores: bool
+) -> tuple[DeviceKernel, list[DeviceText]]:
     sizes = HostSizes(func)
     scratch = [sizes.scratch(s) for s in func.scratch]
     texts, phases = [], []
     rows16: dict[str, None] = {}
     many = len(func.phases) > 1
     team: TeamPlan | None = None
-    _check(func)
     for number in range(len(func.phases)):
-        try:
-            plan = tensor_plan(func, number, schedule)
-        except Misfit:
+        plan = _tensor_plan(func, number, schedule) if tensor_cores else None
+        if plan is None:
             team = team or team_plan(func, schedule.tiles)
             text, phase = TeamPhase(exported, team, number, scratch).kernel()
         else:
@@ -75,3 +70,11 @@ def _kernel(exported: str, func: Func, schedule: Schedule) -> tuple[DeviceKernel
         phases.append(phase)
     total = f"kdsl::total_room({', '.join(scratch)})" if scratch else "0"
     return DeviceKernel(func.name, tuple(phases), total, tuple(rows16)), texts
+
+
+def _tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan | None:
+    """The plan of a phase on tensor cores; None where it is for a team of threads."""
+    try:
+        return tensor_plan(func, number, schedule)
+    except Misfit:
+        return None

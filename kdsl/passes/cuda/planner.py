@@ -254,6 +254,8 @@ class Planner:
     # ---- loops
 
     def loop(self, loop: ForTiles | ForRange, *, inside: bool) -> list[Step]:
+        if isinstance(loop, ForRange) and loop.going is not None:
+            raise Misfit("a loop ends when a condition of its own says so")
         carried = [c for c in loop.carries if c.type.axes]
         if len(carried) != len(loop.carries):
             raise Misfit("a loop carries a scalar")
