@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent
 CORE = Path("kdsl/runtime/csrc")
 COMPAT = Path("kdsl/runtime/compat")
 SHARED = ("include", "templates")
+# A Python without the GIL has no limited API (before 3.15): its core is its own.
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 class BuildWithShare(build_py):
@@ -49,11 +52,11 @@ core = Extension(
         for path in (*(ROOT / CORE).glob("*.h"), *(ROOT / "include/kdsl/ffi").glob("*.h"))
     ),
     include_dirs=["include", str(CORE)],
-    define_macros=[("Py_LIMITED_API", "0x030A0000")],
+    define_macros=[("Py_LIMITED_API", "0x030A0000")] if LIMITED else [],
     # Only the module's init function may be visible: two copies of a runtime must not mix.
     extra_compile_args=["-std=gnu11", "-O2", "-g0", "-fvisibility=hidden"],
     extra_link_args=["-Wl,-Bsymbolic"],
-    py_limited_api=True,
+    py_limited_api=LIMITED,
 )
 
 # For foreign modules where apache-tvm-ffi is not: it shares the containers of the core.
@@ -76,5 +79,5 @@ compat = Extension(
 setup(
     ext_modules=[core, compat],
     cmdclass={"build_py": BuildWithShare, "build_ext": BuildLibraries},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

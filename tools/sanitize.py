@@ -85,15 +85,20 @@ def build(kind: str) -> Path:
     return tree
 
 
+def _library(name: str) -> str:
+    """The path of one of the compiler's libraries."""
+    ask = ["gcc", f"-print-file-name={name}"]
+    return subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def environment(kind: str, tree: Path) -> dict[str, str]:
     """What a Python needs to run with that build."""
     _, library, chosen = KINDS[kind]
     # To files: pytest takes hold of stderr.
     options = {name: f"{text}:log_path={tree / 'report'}" for name, text in chosen.items()}
-    path = subprocess.run(
-        ["gcc", f"-print-file-name={library}"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    found = {**os.environ, **options, "PYTHONPATH": str(tree), "LD_PRELOAD": path}
+    # JAX throws C++ exceptions: what intercepts them must find the library that they come from.
+    first = " ".join(map(_library, (library, "libstdc++.so.6")))
+    found = {**os.environ, **options, "PYTHONPATH": str(tree), "LD_PRELOAD": first}
     found |= {"PYTHONMALLOC": "malloc", "PYTHONDONTWRITEBYTECODE": "1"}
     return {**found, "KDSL_RUNTIME": "bundled"} if kind == "thread" else found
 

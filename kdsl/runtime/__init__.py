@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         register_global_func,
         remove_global_func,
     )
+    from kdsl.runtime.linked import system_lib
     from kdsl.runtime.streams import current_stream, use_stream
     from kdsl.runtime.tensors import from_dlpack
     from kdsl.runtime.values import Device, DType, Shape
@@ -49,6 +50,7 @@ __all__ = [
     "register_error",
     "register_global_func",
     "remove_global_func",
+    "system_lib",
     "use_stream",
 ]
 
@@ -57,6 +59,7 @@ _HOMES = {
     "containers": "Array Dict List Map",
     "functions": "convert get_global_func list_global_func_names register_error "
     "register_global_func remove_global_func",
+    "linked": "system_lib",
     "streams": "current_stream use_stream",
     "tensors": "from_dlpack",
     "values": "DType Device Shape",

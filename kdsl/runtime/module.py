@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PREFIX = "__tvm_ffi_"
+#: Where TVM's compilers put modules of other kinds, to be read by loaders of theirs.
+_EMBEDDED = "__tvm_ffi__library_bin"
 
 # How often a path was loaded as a different file: {path: [(device, inode), ...]}.
 _loaded: dict[str, list[tuple[int, int]]] = {}
@@ -87,7 +89,8 @@ def load_module(path: str | os.PathLike[str]) -> Module:
 
     Raises:
         FileNotFoundError: there is no such file.
-        OSError: it is not a shared library for this machine, or it needs one that is missing.
+        OSError: it is not a shared library for this machine, it needs one that is missing, or it
+            embeds modules of other kinds.
     """
     file = os.path.abspath(os.fspath(path))
     status = os.stat(file)
@@ -97,6 +100,11 @@ def load_module(path: str | os.PathLike[str]) -> Module:
         for name in symbols.defined
         if name.startswith(_PREFIX) and not name.startswith(_PREFIX + "_")
     )
+    if _EMBEDDED in symbols.defined:
+        raise OSError(
+            f"{file}: embeds other modules ({_EMBEDDED}), which kdsl does not read; "
+            "load it with apache-tvm-ffi"
+        )
     provider.prepare(file, symbols)
     library = Library(_fresh_spelling(file, (status.st_dev, status.st_ino)))
     if devices.SYMBOL in symbols.defined:

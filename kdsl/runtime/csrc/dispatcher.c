@@ -13,6 +13,17 @@ typedef struct {
 
 static PyTypeObject* dispatcher_type;
 
+// The GIL sees to it that a table is there while it is taken; without one, this does.
+#ifdef Py_GIL_DISABLED
+#include <pthread.h>
+static pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER;
+static inline void lock_tables(void) { pthread_mutex_lock(&tables); }
+static inline void unlock_tables(void) { pthread_mutex_unlock(&tables); }
+#else
+static inline void lock_tables(void) {}
+static inline void unlock_tables(void) {}
+#endif
+
 static PyObject* call_otherwise(const Dispatcher* self, PyObject* const* objects, size_t nargsf,
                                 PyObject* keywords) {
   if (!self->otherwise) return PyErr_Format(PyExc_TypeError, "this dispatcher was not set up");
@@ -38,13 +49,20 @@ static PyObject* call_otherwise(const Dispatcher* self, PyObject* const* objects
   return answer;
 }
 
+// Looking and taking may run Python code, which may write another table: keep this one.
+static inline RtTable* hold_table(const Dispatcher* self) {
+  lock_tables();
+  RtTable* table = self->table;
+  if (RT_LIKELY(table != NULL)) rt_table_count(table, 1);
+  unlock_tables();
+  return table;
+}
+
 static PyObject* dispatcher_call(PyObject* object, PyObject* const* objects, size_t nargsf,
                                  PyObject* keywords) {
   const Dispatcher* self = (const Dispatcher*)object;
-  RtTable* table = self->table;
+  RtTable* table = hold_table(self);
   if (RT_LIKELY(table != NULL)) {
-    // Looking and taking may run Python code, which may write another table: keep this one.
-    ++table->users;
     PyObject* answer = NULL;
     if (RT_LIKELY(rt_table_is_valid(table))) {
       answer = rt_call_from(table, table->rows[0].function, objects, nargsf, keywords);
@@ -73,8 +91,10 @@ static int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
 }
 
 static void put_table(Dispatcher* self, RtTable* table) {
+  lock_tables();
   RtTable* before = self->table;
   self->table = table;
+  unlock_tables();
   rt_table_release(before);
 }
 

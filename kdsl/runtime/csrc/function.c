@@ -1,5 +1,6 @@
 // function.c: kdsl.runtime.Function, a packed function that knows its signature.
 #define _GNU_SOURCE 1
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,7 +184,9 @@ static int copy_parameters(Function* fn, PyObject* kinds) {
   memcpy(fn->kinds, data, (size_t)size);
   fn->required = fn->kinds + count;
   fn->max_args = count;
-  fn->known = 1;
+  // Hand-written C++ may tell the names of its parameters and not what they are for.
+  for (Py_ssize_t i = 0; i < count; ++i) fn->known |= fn->kinds[i] != PARAM_UNKNOWN;
+  fn->known |= count == 0;
   return 0;
 }
 
@@ -210,7 +213,7 @@ static int take_schema(Function* fn, PyObject* schema) {
     return -1;
   }
   Py_INCREF(schema);
-  fn->schema = schema;
+  __atomic_store_n(&fn->schema, schema, __ATOMIC_RELEASE);
   return 0;
 }
 
@@ -239,11 +242,16 @@ static PyObject* callable_schema(const Function* fn) {
 }
 
 RT_COLD int rt_function_describe(Function* fn) {
-  if (fn->schema) return 0;
+  if (__atomic_load_n(&fn->schema, __ATOMIC_ACQUIRE)) return 0;
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   PyObject* schema = callable_of(fn) ? callable_schema(fn) : module_schema(fn);
-  int failed = !schema || take_schema(fn, schema);
-  if (!failed) fn->vectorcall = rt_call;
-  Py_XDECREF(schema);
+  if (!schema) return -1;
+  // Threads that come here at once all have a schema; the first one's is taken.
+  pthread_mutex_lock(&lock);
+  int failed = !fn->schema && take_schema(fn, schema);
+  if (!failed) __atomic_store_n(&fn->vectorcall, rt_call, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&lock);
+  Py_DECREF(schema);
   return failed ? -1 : 0;
 }
 

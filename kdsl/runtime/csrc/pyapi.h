@@ -22,6 +22,10 @@ PyThreadState* __attribute__((weak)) PyThreadState_GetUnchecked(void);
 PyThreadState* __attribute__((weak)) _PyThreadState_UncheckedGet(void);
 
 // The buffer protocol of PEP 3118. The limited API has it since 3.11; the layout never changed.
+// A free-threaded Python has no limited API before 3.15.
+#ifndef Py_LIMITED_API
+typedef Py_buffer RtBuffer;
+#else
 typedef struct {
   void* buf;
   PyObject* obj;
@@ -35,12 +39,13 @@ typedef struct {
   Py_ssize_t* suboffsets;
   void* internal;
 } RtBuffer;
+int PyObject_CheckBuffer(PyObject* object);
+int PyObject_GetBuffer(PyObject* object, RtBuffer* view, int flags);
+void PyBuffer_Release(RtBuffer* view);
+#endif
 #define RT_BUF_WRITABLE 0x0001
 #define RT_BUF_FORMAT 0x0004
 #define RT_BUF_ND 0x0008
 #define RT_BUF_STRIDES (0x0010 | RT_BUF_ND)
 #define RT_SLOT_GETBUFFER 1
 #define RT_SLOT_RELEASEBUFFER 2
-int PyObject_CheckBuffer(PyObject* object);
-int PyObject_GetBuffer(PyObject* object, RtBuffer* view, int flags);
-void PyBuffer_Release(RtBuffer* view);

@@ -74,7 +74,7 @@ const Function* rt_table_find(const RtTable* table, const Frame* frame) {
 // ---- the references that a table holds ---------------------------------------------------------
 
 void rt_table_release(RtTable* table) {
-  if (!table || --table->users) return;
+  if (!table || rt_table_count(table, -1)) return;
   for (Py_ssize_t p = 0; p < table->place_count; ++p) {
     Py_XDECREF(table->places[p].space);
     Py_XDECREF(table->places[p].key);

@@ -45,6 +45,14 @@ struct RtTable {
   Row* rows;
 };
 
+/// Count users of a table; the GIL makes it safe where there is one. The new number.
+static inline Py_ssize_t rt_table_count(RtTable* table, Py_ssize_t step) {
+#ifdef Py_GIL_DISABLED
+  return __atomic_add_fetch(&table->users, step, __ATOMIC_ACQ_REL);
+#else
+  return table->users += step;
+#endif
+}
 /// From tuples of (space, key or None, value) and of (function, conditions), a condition being
 /// (kind, argument, or_absent, axis, value) with kinds by name, as "dtype" for IS_DTYPE, and a
 /// dtype as (DLPack's code, bits); NULL with an exception.

@@ -78,14 +78,16 @@ RT_COLD static const TypeEntry* learn_and_keep(PyTypeObject* type) {
     return NULL;
   }
   *entry = fresh;
-  entry->next = table[place(type)];
-  table[place(type)] = entry;
+  // Without the GIL two threads may do so at once: one of the entries may be lost, and is made
+  // anew.
+  entry->next = __atomic_load_n(&table[place(type)], __ATOMIC_ACQUIRE);
+  __atomic_store_n(&table[place(type)], entry, __ATOMIC_RELEASE);
   Py_INCREF((PyObject*)type);
   return entry;
 }
 
 const TypeEntry* rt_type_entry(PyTypeObject* type) {
-  const TypeEntry* entry = table[place(type)];
+  const TypeEntry* entry = __atomic_load_n(&table[place(type)], __ATOMIC_ACQUIRE);
   while (entry && entry->type != type) entry = entry->next;
   return RT_LIKELY(entry != NULL) ? entry : learn_and_keep(type);
 }
