@@ -23,6 +23,7 @@ from kdsl.errors import BuildError
 from kdsl.frontend.signature import MISSING
 from kdsl.frontend.source import KernelSource
 from kdsl.runtime import load_module
+from kdsl.tuning import checked_knobs
 
 if TYPE_CHECKING:
     from kdsl.codegen.context import Compiled, KernelUnit
@@ -126,7 +127,7 @@ class Compiler:
                 )
         sizes = self.tiles
         if archs.is_cuda(target):
-            self.cuda_knobs.update(_checked_knobs(self.source.name, knobs))
+            self.cuda_knobs.update(checked_knobs(self.source.name, knobs))
             sizes = self.cuda_tiles
         elif given := [name for name, value in knobs.items() if value is not None]:
             raise ValueError(f"{self.source.name}: the CPU has no `{given[0]}` to tune")
@@ -481,19 +482,6 @@ def check_target(target: str) -> None:
         archs.arch_of(target)
     elif target != "cpu":
         raise ValueError(f'kdsl has no target {target!r}; it has "cpu" and, as "cuda:sm_80", CUDA')
-
-
-def _checked_knobs(kernel: str, knobs: Mapping[str, object]) -> dict[str, object]:
-    """Knobs of a CUDA schedule as it takes them. Raises ValueError."""
-    found: dict[str, object] = {}
-    for name, value in knobs.items():
-        if value is None:
-            continue
-        pair = value if name == "warps" and isinstance(value, tuple) else (value, 1)
-        if not all(type(n) is int and n >= 1 for n in pair) or len(pair) != 2:
-            raise ValueError(f"{kernel}: {name} must be an integer above 0, got {value!r}")
-        found[name] = pair if name == "warps" else value
-    return found
 
 
 def _known(kernel: str, what: str, given: Iterable[str], known: Collection[str]) -> None:

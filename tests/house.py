@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("ir",),
     ("frontend", "passes"),
     ("codegen", "cache"),
-    ("stamp",),
+    ("stamp", "tuning"),
     ("sim",),
     ("gpus",),
     ("driver", "native", "watch"),
