@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kdsl import lang as kdsl
-from kdsl.errors import KernelError, KernelTypeError
+from kdsl.errors import KernelError
 from kdsl.frontend import capture, lower
 from kdsl.ir.parser import parse
 from kdsl.ir.printer import show
@@ -157,10 +157,3 @@ def k(x: f32[N], o: Out[f32[N]]):
     lines = str(caught.value).splitlines()
     assert lines[0] == message
     assert lines[-1] == help
-
-
-def test_cuda_says_that_it_has_none():
-    from kdsl.codegen.cuda.source import _check
-
-    with pytest.raises(KernelTypeError, match="`while` is not available on CUDA yet"):
-        _check(lower(capture(newton), {}, {}))

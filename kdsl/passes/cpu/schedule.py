@@ -7,6 +7,9 @@ dots into a single nest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import (
     Along, AtomicAdd, Block, Dot, Ew, ForRange, ForTiles, Guard, If, Let, Load, Stmt, Store,
@@ -33,16 +36,31 @@ from kdsl.passes.cpu.plan import (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Old:
+    """What a buffer holds when a block begins that writes it at its end: the name of the value,
+    and the statements of other paths of the branches around, which may read it."""
+
+    name: str
+    elsewhere: tuple[Stmt, ...] = ()
+
+
+Updates = tuple[tuple[Buffer, str], ...]
+
+
 def plan_block(
-    cx: Context, block: Block, updates: tuple[tuple[Buffer, str], ...] = ()
+    cx: Context, block: Block, updates: Updates = (), old: Mapping[str, Old] | None = None
 ) -> tuple[Step, ...]:
-    """Steps of a block; `updates` are (buffer, value) pairs to write at its end."""
-    return _BlockPlanner(cx, block, updates).plan()
+    """Steps of a block; `updates` are (buffer, value) pairs to write at its end, `old` what those
+    buffers hold before, by the buffer's name."""
+    return _BlockPlanner(cx, block, updates, old or {}).plan()
 
 
 class _BlockPlanner:
-    def __init__(self, cx: Context, block: Block, updates: tuple[tuple[Buffer, str], ...]) -> None:
+    def __init__(self, cx: Context, block: Block, updates: Updates, old: Mapping[str, Old]) -> None:
         self.cx, self.block = cx, block
+        self.wanted = {value: buffer for buffer, value in updates}
+        self.old = old
         self.items: list[Item] = []
         self.maker: dict[str, Item] = {}  # value -> the item of this block that makes it
         self.updates: list[Update] = []
@@ -76,7 +94,8 @@ class _BlockPlanner:
                 case If():
                     self._branch(s)
         for buffer, value in updates:
-            self._update(buffer, value)
+            if cx.homes.get(value) != buffer.name:
+                self._update(buffer, value)
 
     def _add(self, item: Item, *values: str) -> None:
         self.items.append(item)
@@ -126,6 +145,10 @@ class _BlockPlanner:
     def _loop(self, s: ForTiles | ForRange) -> None:
         cx = self.cx
         for c in s.carries:
+            old = self._in_place_of(c.result)
+            if old is not None and old.name == c.init and self._read_by(old, [s]):
+                cx.homes[c.name] = cx.homes[c.result] = self.wanted[c.result].name
+                continue
             buffer = cx.new_buffer(c.name, cx.buffer_dtype(c.name), *cx.row_lane(c.name))
             cx.homes[c.name] = cx.homes[c.result] = buffer.name
             self._update(buffer, c.init)
@@ -134,9 +157,38 @@ class _BlockPlanner:
     def _branch(self, s: If) -> None:
         cx = self.cx
         for m in s.merges:
+            old = self._in_place_of(m.name)
+            if old is not None and self._only_inside(old, s, (m.then, m.other)):
+                cx.homes[m.name] = self.wanted[m.name].name
+                continue
             buffer = cx.new_buffer(m.name, cx.buffer_dtype(m.name), *cx.row_lane(m.name))
             cx.homes[m.name] = buffer.name
         self._add(Inner(s), *(m.name for m in s.merges))
+
+    def _in_place_of(self, value: str) -> Old | None:
+        """The old value of the buffer that a result of a loop or branch is to go to in the end,
+        where it can be made there from the beginning: a row that has this form."""
+        buffer = self.wanted.get(value)
+        if buffer is None or buffer.lane is None or buffer.name not in self.old:
+            return None
+        form = self.cx.buffer_dtype(value), *self.cx.row_lane(value)
+        return self.old[buffer.name] if form == (buffer.dtype, buffer.row, buffer.lane) else None
+
+    def _only_inside(self, old: Old, s: If, sides: tuple[str, str]) -> bool:
+        """Whether nothing outside of a branch reads an old value, and no side hands on what
+        another carry was."""
+        inside = list(walk((s,)))
+        made = {m.name for t in inside if isinstance(t, If) for m in t.merges}
+        made |= {c.result for t in inside if isinstance(t, (ForTiles, ForRange)) for c in t.carries}
+        for side in sides:
+            if self.cx.facts.kind(side) == "carried" and side != old.name and side not in made:
+                return False
+        return self._read_by(old, inside)
+
+    def _read_by(self, old: Old, stmts: Sequence[Stmt]) -> bool:
+        """Whether nothing but these statements, and other paths, reads an old value."""
+        allowed = {id(t) for t in (*stmts, *old.elsewhere)}
+        return all(id(user) in allowed for user in self.cx.facts.users.get(old.name, ()))
 
     def _update(self, buffer: Buffer, value: str) -> None:
         update = Update(buffer, value)
@@ -332,17 +384,32 @@ class _BlockPlanner:
                 updates = tuple(
                     (cx.buffers[cx.homes[c.name]], c.next) for c in loop.carries if c.next != c.name
                 )
-                return Loop(loop, plan_block(cx, loop.body, updates))
+                old = {cx.homes[c.name]: Old(c.name) for c in loop.carries}
+                return Loop(loop, plan_block(cx, loop.body, updates, old))
             case Inner(stmt=If() as branch):
                 sides = []
-                for body, pick in ((branch.then, "then"), (branch.other, "other")):
-                    updates = tuple(
-                        (cx.buffers[cx.homes[m.name]], getattr(m, pick)) for m in branch.merges
-                    )
-                    sides.append(plan_block(cx, body, updates))
+                paths = [(m.name, m.then, m.other) for m in branch.merges]
+                for body, other, side in (
+                    (branch.then, branch.other, 1), (branch.other, branch.then, 2),
+                ):  # fmt: skip
+                    results = {path[0]: path[side] for path in paths}
+                    updates = tuple((cx.buffers[cx.homes[m]], v) for m, v in results.items())
+                    sides.append(plan_block(cx, body, updates, self._kept(branch, other, results)))
                 merged = tuple(m.name for m in branch.merges)
                 return Branch(branch.cond, sides[0], sides[1], merged)
         raise InternalError(f"schedule: cannot emit {type(item).__name__}")
+
+    def _kept(self, branch: If, other: Block, results: Mapping[str, str]) -> dict[str, Old]:
+        """Old values that lie in the buffers of a branch's results as a side of it begins, and
+        that no other result is; `other` is the other side, `results` what this one gives."""
+        kept, homes = {}, self.cx.homes
+        for m in branch.merges:
+            home = homes[m.name]
+            old = self.old.get(home) if m.name in self.wanted else None
+            if old is None or any(v == old.name and homes[n] != home for n, v in results.items()):
+                continue
+            kept[home] = Old(old.name, (*old.elsewhere, branch, *walk(other)))
+        return kept
 
 
 def _reads_inside(stmt: Stmt) -> tuple[str, ...]:

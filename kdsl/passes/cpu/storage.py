@@ -107,8 +107,11 @@ class _Check:
                 case Branch():
                     before = {k: set(v) for k, v in self.holds.items()}
                     self.steps(step.then)
-                    self.holds = before
+                    then, self.holds = self.holds, before
                     self.steps(step.other)
+                    self.holds = {k: v & then.get(k, set()) for k, v in self.holds.items()}
+                    for m in step.merges:
+                        self.holds.setdefault(self.homes[m], set()).add(m)
 
     def put(self, value: str, buffer: str) -> None:
         carried = {
