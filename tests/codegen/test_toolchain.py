@@ -162,8 +162,14 @@ def test_machine_code_and_old_ptx_come_out(tmp_path, monkeypatch, compiler):
     assert code[:4] == b"\x7fELF" and b"mul.f32" not in code, "PTX is beside it"
     assert b".version 7.0\n.target sm_80" in text and text[-1] == 0
     assert str(tmp_path).encode() not in code + text, "the same on every machine"
-    assert b'.file\t1 "m_cuda.cu"' in text
     assert b"mul" in text and b"fma" not in text, "contracted is what the kernel says"
+
+
+@pytest.mark.parametrize("compiler", compilers())
+def test_ptx_alone_names_lines_and_no_folders(tmp_path, monkeypatch, compiler):
+    (text,) = unpacked(compile_source(tmp_path, monkeypatch, compiler, [Image("sm_80", "ptx")]))
+    assert b'.file\t1 "m_cuda.cu"' in text
+    assert str(tmp_path).encode() not in text
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_89", "sm_90a", "sm_120"])
