@@ -1,8 +1,47 @@
 // sequence.c: Array, whose elements lie in its own block, and List, which grows.
+#define _GNU_SOURCE 1
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
+
+// ---- the memory of a List ---------------------------------------------------------------------
+
+// C++ code that lets a List grow takes memory from `operator new`, and leaves it to the function
+// that the List came with to free it. So where there is C++, its allocator is used here too.
+static struct {
+  void* (*make)(size_t size, const void* nothrow);
+  void (*drop)(void* data);
+} cpp;
+
+static int has_cpp(void) {
+  if (cpp.drop) return 1;
+  void* library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return 0;
+  *(void**)&cpp.make = dlsym(RTLD_DEFAULT, "_ZnwmRKSt9nothrow_t");
+  if (!cpp.make) *(void**)&cpp.make = dlsym(library, "_ZnwmRKSt9nothrow_t");
+  void* drop = dlsym(RTLD_DEFAULT, "_ZdlPv");
+  if (!drop) drop = dlsym(library, "_ZdlPv");
+  dlclose(library);  // whoever loaded it holds it
+  if (cpp.make) *(void**)&cpp.drop = drop;
+  return cpp.drop != NULL;
+}
+
+// Everyone who lets a List grow hands its old memory to this, which may be NULL.
+static void free_items(void* data) { free(data); }
+static void delete_items(void* data) { cpp.drop(data); }
+
+// Room for elements, and who frees it; NULL: no memory.
+static TVMFFIAny* new_items(int64_t capacity, void (**deleter)(void*)) {
+  size_t bytes = (size_t)capacity * sizeof(TVMFFIAny);
+  int by_cpp = has_cpp();
+  *deleter = by_cpp ? delete_items : free_items;
+  if (!bytes) return NULL;
+  return by_cpp ? cpp.make(bytes, "") : malloc(bytes);
+}
+
+// ---- objects ----------------------------------------------------------------------------------
 
 static void sequence_delete(void* self, int flags) {
   if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
@@ -15,9 +54,6 @@ static void sequence_delete(void* self, int flags) {
   if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) rt_object_free(self);
 }
 
-// Everyone who lets a List grow hands its old memory to this, and none is handed over as NULL.
-static void free_items(void* data) { free(data); }
-
 TVMFFIObject* rt_sequence_new(int32_t type_index, Py_ssize_t size) {
   if ((size_t)size > PTRDIFF_MAX / sizeof(TVMFFIAny) - 64) return NULL;
   int grows = type_index == kTVMFFIList;
@@ -26,25 +62,26 @@ TVMFFIObject* rt_sequence_new(int32_t type_index, Py_ssize_t size) {
   if (!s) return NULL;
   s->seq = (TVMFFISeqCell){s + 1, size, size, NULL};
   if (grows) {
-    s->seq.data = size ? calloc(1, bytes) : NULL;
-    s->seq.data_deleter = free_items;
+    s->seq.data = new_items(size, &s->seq.data_deleter);
     if (size && !s->seq.data) {
       rt_object_free(s);
       return NULL;
     }
+    if (size) memset(s->seq.data, 0, bytes);
   }
   return &s->head;
 }
 
 static int grow(TVMFFISeqCell* cell) {
   int64_t capacity = cell->capacity < 4 ? 4 : 2 * cell->capacity;
-  TVMFFIAny* items = malloc((size_t)capacity * sizeof *items);
+  void (*deleter)(void*);
+  TVMFFIAny* items = new_items(capacity, &deleter);
   if (!items) return -1;
   if (cell->size) memcpy(items, cell->data, (size_t)cell->size * sizeof *items);
   if (cell->data_deleter && cell->data) cell->data_deleter(cell->data);
   cell->data = items;
   cell->capacity = capacity;
-  cell->data_deleter = free_items;
+  cell->data_deleter = deleter;
   return 0;
 }
 
