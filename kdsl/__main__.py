@@ -90,6 +90,26 @@ def _parser() -> argparse.ArgumentParser:
     show.set_defaults(run=_show)
 
     check = command(
+        "check",
+        "run a kernel's CUDA code on the simulated GPU and look for mistakes",
+        "Random inputs, three schedules: races, accesses out of bounds, missing waits, barriers, "
+        "reads of what nothing wrote, and the outputs against the reference. No GPU is used. The "
+        "exit status is 1 when something is found. From Python: kernel.check_cuda(*inputs).",
+        (
+            "check softmax.py:softmax",
+            "check attention.py:attention --dims M=300 N=77 D=64 --dtypes T=f16",
+        ),
+    )
+    check.add_argument("kernel", metavar="FILE:KERNEL", help="e.g. attention.py:attention")
+    for option, metavar, help in (
+        ("--dtypes", "T=f16", "dtype variables; their first choice when left out"),
+        ("--dims", "M=300", "sizes; 64 for those left out"),
+        ("--values", "scale=0.125", "scalars and statics, as Python literals; else default or 1"),
+    ):
+        check.add_argument(option, nargs="+", default=[], metavar=metavar, help=help)
+    check.set_defaults(run=_check)
+
+    check = command(
         "doctor",
         "say what kdsl finds on this machine",
         "Report Python, packages, compiler, CPU and cache, and try to compile. The exit status is "
@@ -140,6 +160,23 @@ def _show(arguments: argparse.Namespace) -> int:
         text = kernel.show(arguments.what, dtypes=dtypes, statics=statics, dims=dims)
     facts = {"kernel": kernel.signature, "what": arguments.what, "text": text}
     return _print(arguments, facts, text.rstrip("\n"))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from kdsl import cuda_check
+
+    kernel = _load(arguments.kernel)
+    dtypes = {name: _dtype(value) for name, value in _pairs(arguments.dtypes).items()}
+    values = {name: _literal(name, value) for name, value in _pairs(arguments.values).items()}
+    dims = {name: _size(name, value) for name, value in _pairs(arguments.dims).items()}
+    signature = kernel.compiler.source.signature
+    inputs = cuda_check.random_inputs(signature, dtypes=dtypes, dims=dims, values=values)
+    try:
+        text, ok = str(kernel.check_cuda(**inputs)), True
+    except AssertionError as err:
+        text, ok = str(err), False
+    _print(arguments, {"kernel": kernel.signature, "ok": ok, "text": text}, text)
+    return 0 if ok else 1
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

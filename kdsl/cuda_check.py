@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kdsl import check, config, gpus, sim
-from kdsl.frontend.signature import Signature
+from kdsl.dims import evaluate
+from kdsl.dtypes import DType, DTypeVar
+from kdsl.lang.arrays import numpy_dtype
+from kdsl.frontend.signature import MISSING, Parameter, Signature
 
 #: Schedules that are tried: in order, and two at random.
 SEEDS = (0, 1, 2)
@@ -96,6 +99,61 @@ def compare(
                 worst[output.name] = output
     sim.configure()
     return Report(signature.text, tuple(worst.values()), _each_once(reports), first)
+
+
+#: The size of a dim that is not given.
+SIZE = 64
+
+
+def random_inputs(
+    signature: Signature,
+    *,
+    dtypes: Mapping[str, DType],
+    dims: Mapping[str, int],
+    values: Mapping[str, object],
+) -> dict[str, object]:
+    """Arguments for a kernel: tensors of random values, scalars that are given or their default.
+
+    Floats are normal, integers from 0 to 3, so that they may be indices.
+
+    Raises:
+        ValueError: a name that the signature has not.
+    """
+    sizes = dict.fromkeys(signature.dims, SIZE) | dict(dims)
+    chosen = {v.name: v.choices[0] for v in signature.dtype_vars} | dict(dtypes)
+    known = {*signature.dims, *chosen, *(p.name for p in signature.parameters)}
+    for name in (*dims, *dtypes, *values):
+        if name not in known:
+            raise ValueError(f"{signature.text}: no dim, dtype or parameter `{name}`")
+    rng = np.random.default_rng(0)
+    found: dict[str, object] = {}
+    for p in signature.parameters:
+        if p.name in values:
+            found[p.name] = values[p.name]
+        elif p.is_tensor and p.kind in ("in", "inout") and not p.optional:
+            declared = p.tensor.dtype
+            dtype = chosen[declared.name] if isinstance(declared, DTypeVar) else declared
+            found[p.name] = _random(rng, [evaluate(e, sizes) for e in p.tensor.shape], dtype)
+        elif not p.is_tensor and p.name not in signature.fixed and p.default is MISSING:
+            found[p.name] = _scalar(p, sizes, chosen)
+    return found
+
+
+def _random(rng: np.random.Generator, shape: Sequence[int], dtype: DType) -> np.ndarray:
+    if dtype.is_float:
+        return np.asarray(rng.standard_normal(shape)).astype(numpy_dtype(dtype))
+    return np.asarray(rng.integers(0, 2 if dtype.name == "bool" else 4, shape)).astype(
+        numpy_dtype(dtype)
+    )
+
+
+def _scalar(p: Parameter, sizes: Mapping[str, int], chosen: Mapping[str, DType]) -> object:
+    if p.name in sizes:
+        return sizes[p.name]
+    if p.name in chosen:
+        return chosen[p.name]
+    whole = p.type in (int, bool) or (isinstance(p.type, DType) and not p.type.is_float)
+    return 1 if whole else 1.0
 
 
 def use_simulator() -> None:
