@@ -51,6 +51,8 @@ VARIABLES: tuple[tuple[str, str, str], ...] = (
         "0",
         "1: a call on a GPU waits for its kernels and raises what they find at once",
     ),
+    ("KDSL_SIM_ARCH", "sm_80", "architecture of the simulated GPU"),
+    ("KDSL_SIM_DIR", "the cache folder", "folder of the simulator's own compiled library"),
     ("CXX", "the first of g++, c++, clang++ on PATH", "the C++ compiler, with flags if need be"),
 )
 
@@ -121,6 +123,12 @@ def settings() -> list[dict[str, str]]:
             default = str(user_cache_dir() or default)
         rows.append({"name": name, "value": value or default, "source": source, "meaning": meaning})
     return rows
+
+
+def simulator_dir() -> Path:
+    """The folder for the simulator's library."""
+    chosen = os.environ.get("KDSL_SIM_DIR")
+    return Path(chosen).expanduser().absolute() if chosen else cache_dir()
 
 
 def keep_sources() -> bool:

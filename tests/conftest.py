@@ -45,8 +45,16 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests compile into a folder of this run, never into the user's cache."""
+def _own_cache(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[None]:
+    """Tests compile into a folder of this run, never into the user's cache.
+
+    The simulator's library takes a minute and depends on its sources alone: runs share it.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        cache = pytestconfig.cache
+        assert cache is not None
+        patch.setenv("KDSL_SIM_DIR", str(cache.mkdir("simulator")))
         patch.setenv("KDSL_CACHE_DIR", str(tmp_path_factory.mktemp("kdsl-cache")))
         yield

@@ -43,7 +43,7 @@ def driver_path() -> Path:
     Raises:
         BuildError: there is no C++ compiler, or it failed.
     """
-    return _path(str(config.cache_dir()))
+    return _path(str(config.simulator_dir()))
 
 
 @functools.cache
