@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from kdsl.ir.nodes import Along, Dot, Guard, Index, Let, Load, Store
+from kdsl.ir.nodes import Along, Dot, Guard, Index, Let, Load, Reduce, Scan, Store
 from kdsl.ir.walk import index_operands, operands
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import (
@@ -174,7 +174,8 @@ class _Walker:
             yield Access(buffer.name, self.buffer_owner(buffer, lane, writes=False), writes=False)
             return
         let = self.facts.lets.get(value)
-        if let is not None:
+        # What is folded is in registers by now: its own step has read the operand.
+        if let is not None and not isinstance(let.op, Dot | Reduce | Scan):
             yield from self.operand_reads(let, lane)
 
     def load(self, load: Load, lane: str | None) -> Iterator[Access]:
