@@ -132,6 +132,16 @@ static void add_note(PyObject* exception, PyObject* note) {
   Py_XDECREF(note);
 }
 
+// Whether a line of a backtrace has left the module that raised: this core, or Python below it.
+static int is_outside(const char* file) {
+  static const char* const starts[] = {"Python/", "Objects/", "Modules/", "Include/", "./Include/"};
+  int is = strstr(file, "/runtime/csrc/") != NULL;
+  for (size_t i = 0; i < sizeof starts / sizeof *starts; ++i) {
+    is |= strncmp(file, starts[i], strlen(starts[i])) == 0;
+  }
+  return is;
+}
+
 // Where in the source an error was raised: the first line of the backtrace that knows.
 static PyObject* place_note(const TVMFFIByteArray* backtrace) {
   const char *at = backtrace->data, *end = at + backtrace->size;
@@ -146,6 +156,7 @@ static PyObject* place_note(const TVMFFIByteArray* backtrace) {
     line[size] = '\0';
     if (sscanf(line, " File \"%399[^\"]\", line %u%n", file, &number, &after) == 2 && number &&
         file[0] != '<') {
+      if (is_outside(file)) return NULL;
       const char* name = strncmp(line + after, ", in ", 5) == 0 ? line + after + 5 : "";
       return PyUnicode_FromFormat("raised at %s:%u%s%s", file, number, *name ? " in " : "", name);
     }
