@@ -103,6 +103,16 @@ def test_without_a_driver_a_call_says_what_is_missing(monkeypatch, module):
     )
 
 
+def test_a_host_without_python_is_told_how_to_name_the_simulator(monkeypatch, module):
+    monkeypatch.setenv("KDSL_CUDA_DRIVER", "sim")
+    x = tensor(rows(3, 4))
+    assert module("axpy", 2.0, x, x, None) == (
+        f"RuntimeError: {AXPY}: cuda:0: no CUDA driver: sim: cannot open shared object file: No "
+        "such file or directory; for the simulator KDSL_CUDA_DRIVER is what "
+        "kdsl.sim.driver_path() gives"
+    )
+
+
 def test_a_library_that_is_no_driver_is_named(monkeypatch, module):
     monkeypatch.setenv("KDSL_CUDA_DRIVER", "libm.so.6")
     x = tensor(rows(3, 4))

@@ -172,8 +172,12 @@ inline bool CudaDriver::load(Text& text) {
   void* library = kdsl_dlopen(name, kNow);
   if (!library) {
     const char* why = reason ? reason() : nullptr;
+    const bool is_word =
+        asked && asked[0] == 's' && asked[1] == 'i' && asked[2] == 'm' && !asked[3];
     text << "no CUDA driver: " << (why ? why : name) << "; "
-         << (asked ? "KDSL_CUDA_DRIVER names it" : "install the NVIDIA driver of this GPU");
+         << (is_word ? "for the simulator KDSL_CUDA_DRIVER is what kdsl.sim.driver_path() gives"
+             : asked ? "KDSL_CUDA_DRIVER names it"
+                     : "install the NVIDIA driver of this GPU");
     return false;
   }
   for (const Entry& entry : kEntries) {
