@@ -8,7 +8,11 @@ from kdsl.runtime.values import Device, DType, Shape
 Place: TypeAlias = tuple[object, str | None, object]
 # What kind, of which argument, whether the default does too, which axis, which value.
 Condition: TypeAlias = tuple[
-    Literal["dtype", "size", "int", "bool", "given", "absent", "object", "device"], int, bool, int, object
+    Literal["dtype", "size", "int", "bool", "given", "absent", "object", "device"],
+    int,
+    bool,
+    int,
+    object,
 ]
 Row: TypeAlias = tuple[Function, tuple[Condition, ...]]
 
