@@ -6,7 +6,7 @@ from functools import cache
 
 from kdsl import paths
 from kdsl.codegen.cpu.names import Names, header_names
-from kdsl.codegen.cpu.ops import STORED, bare, compute_type, literal, paren
+from kdsl.codegen.cpu.ops import STORED, bare, compute_type, literal, paren, spell
 from kdsl.codegen.cpu.scope import Scope
 from kdsl.codegen.cpu.source import PhasePrinter
 from kdsl.codegen.cpu.text import mentions
@@ -18,7 +18,7 @@ from kdsl.codegen.cuda.text import DeviceText
 from kdsl.codegen.cuda.tiles import Tiles
 from kdsl.codegen.device import DevicePhase
 from kdsl.ir.nodes import (
-    Const, Dot, ForRange, ForTiles, Guard, Let, Load, ScratchBuffer,
+    Bound, Const, Dot, Ew, ForRange, ForTiles, Guard, Let, Load, ScratchBuffer,
 )  # fmt: skip
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Check, Comparison, Define, PhasePlan, Plan, Term
@@ -35,6 +35,21 @@ def _header_names() -> frozenset[str]:
     folder = paths.include_dir() / "kdsl"
     own = frozenset("mi ci hi ei masked turn slot".split())
     return header_names(folder / "cuda") | header_names(folder) | own
+
+
+class TensorScope(Scope):
+    """Slices are counted in 32 bits; arithmetic of the author's has 64."""
+
+    def scalar_op(self, let: Let) -> str:
+        if not isinstance(let.op, Ew):
+            return super().scalar_op(let)
+        args = [self._wide(a) for a in let.op.args]
+        return spell(let.op.fn, args, self.facts.types[let.op.args[-1]].dtype, vector=False)
+
+    def _wide(self, value: str) -> str:
+        text = self.scalar(value)
+        bound = isinstance(self.facts.op(value), Bound) and value not in self.defined
+        return f"(i64){paren(text)}" if bound else text
 
 
 class TensorPhase(PhasePrinter):
@@ -59,7 +74,7 @@ class TensorPhase(PhasePrinter):
         return self.tiles.rows16
 
     def make_scope(self, facts: Facts) -> Scope:
-        return Scope(self.func, facts, self.plan, Names(_header_names()))
+        return TensorScope(self.func, facts, self.plan, Names(_header_names()))
 
     def scratch_bytes(self, scratch: ScratchBuffer) -> str:
         dtype = self.scope.tensor_dtype(scratch.name)
