@@ -47,3 +47,20 @@ def test_each_statement_of_a_body_says_which_line_of_the_author_it_is():
     # What no author wrote is at its place in the generated file.
     end = next(i for i, line in enumerate(lines) if line.startswith("}"))
     assert lines[end - 1].endswith('"layernorm_cuda.cu"')
+
+
+N = kdsl.dims("N")[0]
+
+
+@kdsl.kernel
+def double(x: kdsl.f32[N], o: kdsl.Out[kdsl.f32[N]]):
+    for n in kdsl.parallel(kdsl.tiles(N)):
+        o[n] = x[n] + x[n]
+
+
+def test_a_kernel_may_have_a_name_that_is_a_word_of_cpp():
+    compiler = double._compiler
+    unit = compiler.unit([compiler.default({}, {}, {})])
+    text, (device,) = device_source(unit.name, [unit])
+    assert device.phases[0].symbol == "double_"
+    assert "\ndouble_(const __grid_constant__ double_args a) {" in text

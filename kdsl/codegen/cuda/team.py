@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from kdsl import paths
+from kdsl.codegen.context import c_name
 from kdsl.codegen.cpu.names import Names, header_names
 from kdsl.codegen.cpu.ops import COMPUTE, STORED
 from kdsl.codegen.cpu.scope import Scope
@@ -109,7 +110,7 @@ class TeamPhase(PhasePrinter):
         takes.append(f"const i64 tasks = {tasks};")
         declared = self.declarations("\n".join([body, *takes]))
         many = len(self.func.phases) > 1
-        symbol = f"{self.func.name}_{self.number}" if many else self.func.name
+        symbol = f"{self.func.name}_{self.number}" if many else c_name(self.func.name)
         place = f", phase {self.number + 1} of {len(self.func.phases)}" if many else ""
         kinds = {type(s) for s in all_steps(self.plan.steps)}
         text = DeviceText(

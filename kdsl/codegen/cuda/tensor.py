@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from kdsl import paths
+from kdsl.codegen.context import c_name
 from kdsl.codegen.cpu.names import Names, header_names
 from kdsl.codegen.cpu.ops import STORED, bare, compute_type, literal, paren, spell
 from kdsl.codegen.cpu.scope import Scope
@@ -93,7 +94,7 @@ class TensorPhase(PhasePrinter):
         tasks = " * ".join(map(self.count, self.phase.vars)) or "1"
         head = [f"const i64 tasks = {tasks};"]
         declared = self.declarations("\n".join([body, *head]))
-        symbol = f"{self.func.name}_{self.place}" if self.many else self.func.name
+        symbol = f"{self.func.name}_{self.place}" if self.many else c_name(self.func.name)
         text = DeviceText(
             headers=("mma", *(("atomic",) if mentions(body, "add_each") else ())),
             symbol=symbol,
