@@ -136,7 +136,7 @@ def main() -> None:
     tree = build(options.kind)
     flags = " ".join(KINDS[options.kind][0])
     if options.kind == "address" and options.tests:
-        chosen = ["-q", "-p", "no:cacheprovider", "-k", LEFT_OUT, *options.tests]
+        chosen = ["-q", "-k", LEFT_OUT, *options.tests]
         run(options.kind, tree, ["-m", "pytest", *chosen])
     stress = ["tools/stress.py", f"--seconds={options.seconds}", f"--cflags={flags}"]
     run(options.kind, tree, stress)

@@ -9,10 +9,26 @@ typedef struct {
   int keep;
 } Callback;
 
+// The last one that was freed: most calls that pass a callable make one and free it.
+static Callback* spare;
+
 static void callback_delete(void* self, int flags) {
   Callback* callback = self;
   if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) rt_python_release(callback->callable);
-  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) rt_object_free(callback);
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) {
+    Callback* before = __atomic_exchange_n(&spare, callback, __ATOMIC_ACQ_REL);
+    if (before) rt_object_free(before);
+  }
+}
+
+static Callback* take_spare(void) {
+  Callback* callback = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL);
+  if (!callback) return rt_object_new(sizeof *callback, kTVMFFIFunction, callback_delete);
+  uint64_t* tied = (uint64_t*)callback - 2;  // by hosts, see object.c
+  tied[0] = tied[1] = 0;
+  callback->base.head = (TVMFFIObject){KDSL_REF_COUNT_ONE, kTVMFFIFunction, 0, callback_delete};
+  callback->base.function.cpp_call = NULL;
+  return callback;
 }
 
 // ---- arguments -------------------------------------------------------------------------------
@@ -254,7 +270,7 @@ static int callback_entry(void* self, const TVMFFIAny* args, int32_t count, TVMF
 // ---- making them -----------------------------------------------------------------------------
 
 TVMFFIObject* rt_callback_new(PyObject* callable, int keep) {
-  Callback* callback = rt_object_new(sizeof *callback, kTVMFFIFunction, callback_delete);
+  Callback* callback = take_spare();
   if (!callback) return (TVMFFIObject*)PyErr_NoMemory();
   callback->base.function.safe_call = callback_entry;
   Py_INCREF(callable);
