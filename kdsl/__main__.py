@@ -6,6 +6,7 @@ import argparse
 import ast
 import importlib.util
 import json
+import shlex
 import sys
 import textwrap
 import time
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from kdsl import config, doctor, inspection
+from kdsl import config, doctor, inspection, paths
 from kdsl.cache import Cache
 from kdsl.dtypes import DTYPES, DType
 from kdsl.kernel import Kernel
@@ -134,6 +135,12 @@ def _parser() -> argparse.ArgumentParser:
         "Each variable with its value, whether it is set or a default, and what it means.",
         ("config", "KDSL_KEEP=1 python -m kdsl config"),
     )
+    settings.add_argument(
+        "--cflags", action="store_true", help="print compiler flags for hand-written kernels"
+    )
+    settings.add_argument(
+        "--includedir", action="store_true", help="print the folder of kdsl's headers"
+    )
     settings.set_defaults(run=_config)
 
     inspect = command(
@@ -217,6 +224,10 @@ def _module(path: Path) -> dict[str, object]:
 
 
 def _config(arguments: argparse.Namespace) -> int:
+    include = str(paths.include_dir())
+    if arguments.includedir or arguments.cflags:
+        print(include if arguments.includedir else shlex.join(["-std=c++17", f"-I{include}"]))
+        return 0
     rows = config.settings()
     lines = [
         f"{row['name']} = {row['value']} ({row['source']})\n    {row['meaning']}" for row in rows

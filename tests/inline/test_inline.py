@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +166,11 @@ def test_parameters_are_passed_by_name(module):
         module.add(x, x, z=o)
     with pytest.raises(TypeError, match=r"`add\(0: DLTensor\*, .*Expected 3 but got 2"):
         module.add(x, x)
+
+
+def test_the_command_line_tells_the_flags_for_other_builds(tmp_path):
+    command = [sys.executable, "-m", "kdsl", "config", "--cflags"]
+    flags = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "a.cc").write_text("#include <tvm/ffi/tvm_ffi.h>\n")
+    compile_only = ["g++", "-fsyntax-only", *shlex.split(flags), str(tmp_path / "a.cc")]
+    assert subprocess.run(compile_only, capture_output=True, text=True).stderr == ""
