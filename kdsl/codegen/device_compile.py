@@ -160,10 +160,9 @@ def with_nvcc(
 
 def assemble(nvcc: str, arch: str, ptx: str, out: str) -> None:
     """Machine code of PTX. Raises Failed."""
-    options = [f"--gpu-name={arch}", "--generate-line-info"]
     ptxas = os.path.join(os.path.dirname(os.path.realpath(nvcc)), "ptxas")
     if os.access(ptxas, os.X_OK):  # what nvcc would do, without its own start
-        _run([ptxas, *options, ptx, "-o", out])
+        _run([ptxas, f"--gpu-name={arch}", ptx, "-o", out])
     else:
         _run([nvcc, "--cubin", f"--gpu-architecture={arch}", ptx, "-o", out])
 
