@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -174,3 +175,17 @@ def test_the_command_line_tells_the_flags_for_other_builds(tmp_path):
     (tmp_path / "a.cc").write_text("#include <tvm/ffi/tvm_ffi.h>\n")
     compile_only = ["g++", "-fsyntax-only", *shlex.split(flags), str(tmp_path / "a.cc")]
     assert subprocess.run(compile_only, capture_output=True, text=True).stderr == ""
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+def test_cuda_text_is_compiled_with_nvcc():
+    module = kdsl.load_inline(
+        "with_cuda",
+        "int64_t launch(int64_t x);",
+        functions="launch",
+        cuda="""
+__global__ void kernel(int* p) { *p = 1; }
+int64_t launch(int64_t x) { return x + static_cast<int64_t>(tvm::ffi::String("cuda").size()); }
+""",
+    )
+    assert module.launch(3) == 7

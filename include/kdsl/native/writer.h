@@ -10,7 +10,8 @@ namespace tvm::ffi::detail {
 template <class T, class = void>
 inline constexpr bool is_text_v = false;
 template <class T>
-inline constexpr bool is_text_v<T, std::void_t<decltype(std::declval<const T&>().size())>> =
+inline constexpr bool is_text_v<T, std::void_t<decltype(std::declval<const T&>().size()),
+                                               decltype(std::declval<const T&>().data())>> =
     std::is_same_v<decltype(std::declval<const T&>().data()), const char*>;
 
 /// Text that grows; without memory it stops growing. It has no destructor, so that code on the way
