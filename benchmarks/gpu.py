@@ -91,6 +91,26 @@ def relative(got: Any, want: Any) -> float:
     return float((got.double() - want).norm() / want.norm())
 
 
+def triton_attention(
+    q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool
+) -> Callable[[], object] | None:
+    """Triton's attention of the same tensors, as a call; None where there is no Triton."""
+    try:
+        from benchmarks.cuda.triton_kernels import attention
+    except ImportError:
+        return None
+    b, h, n, d = q.shape
+
+    def call() -> object:
+        return attention[n // 128, h, b](
+            q, k, v, o, lse, *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *o.stride()[:3],
+            *lse.stride()[:2], h, k.shape[1], n, k.shape[2], d**-0.5,
+            CAUSAL=causal, ROWS=128, COLS=64, D=d, num_warps=8, num_stages=2,
+        )  # fmt: skip
+
+    return call
+
+
 # ---- parts
 
 
@@ -148,8 +168,12 @@ def attention(quick: bool) -> None:
                 return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
             speed, peer = (flops / milliseconds(f) / 1e9 for f in (ours, theirs))
-            name = f"attention {b}x{h}x{n}x{d}{' causal' * causal}"
-            row(name, f"{speed:.0f} TFLOP/s", f"torch {peer:.0f} ({speed / peer:.2f}x)")
+            beside = f"torch {peer:.0f} ({speed / peer:.2f}x)"
+            other = triton_attention(q, k, v, torch.empty_like(o), torch.empty_like(lse), causal)
+            if other is not None:
+                peer = flops / milliseconds(other) / 1e9
+                beside += f", Triton {peer:.0f} ({speed / peer:.2f}x)"
+            row(f"attention {b}x{h}x{n}x{d}{' causal' * causal}", f"{speed:.0f} TFLOP/s", beside)
 
 
 def matmul(quick: bool) -> None:
