@@ -147,10 +147,13 @@ PyObject* rt_function_to_python(TVMFFIObject* function);
 PyObject* rt_convert(PyObject* self, PyObject* callable);
 int rt_take_callable(Frame* frame, Py_ssize_t index, PyObject* object, const TypeEntry* entry);
 
-// ---- interpreter.c: the way into Python ----------------------------------------------------------
+// ---- interpreter.c: the way into Python ---------------------------------------------------------
 
 /// The thread state that runs Python; NULL where none does. Any thread's before 3.12.
-PyThreadState* rt_running_state(void);
+static inline PyThreadState* rt_running_state(void) {
+  if (RT_LIKELY(_PyThreadState_UncheckedGet != NULL)) return _PyThreadState_UncheckedGet();
+  return PyThreadState_GetUnchecked ? PyThreadState_GetUnchecked() : NULL;
+}
 int rt_has_gil(void);
 /// Take the GIL on any thread; 0 where Python is not there, or no more.
 int rt_python_enter(PyGILState_STATE* gil);
