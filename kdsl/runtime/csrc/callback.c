@@ -6,6 +6,7 @@
 typedef struct {
   KdslFunctionObject base;
   PyObject* callable;
+  RtVectorcall direct;  ///< the way into a plain Python function; NULL: find it at each call
   int keep;
 } Callback;
 
@@ -244,27 +245,71 @@ static inline int call_with_gil(PyObject* callable, const TVMFFIAny* args, int32
   return failed;
 }
 
-static int callback_entry(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  PyObject* callable = ((Callback*)self)->callable;
-  Frame* frame = rt_current;
-  int failed;
-  // Within a call of this thread its state is at hand; it may have taken the GIL by itself since.
-  if (RT_LIKELY(frame && frame->released && rt_running_state() != frame->released)) {
-    PyThreadState* state = frame->released;
-    frame->released = NULL;
-    PyEval_RestoreThread(state);
-    failed = call_with_gil(callable, args, count, result);
-    frame->released = PyEval_SaveThread();
-    return failed;
-  }
+// On a thread that does not run Python: the way in that is there for any.
+static int enter_and_call(PyObject* callable, const TVMFFIAny* args, int32_t count,
+                          TVMFFIAny* result) {
   PyGILState_STATE gil;
   if (RT_UNLIKELY(!rt_python_enter(&gil))) {
     rt_error_set("RuntimeError", "a Python function was called while Python shuts down");
     return -1;
   }
-  failed = call_with_gil(callable, args, count, result);
+  int failed = call_with_gil(callable, args, count, result);
   PyGILState_Release(gil);
   return failed;
+}
+
+// Within a call of this thread, whose state is at hand.
+static int resume_and_call(Frame* frame, PyObject* callable, const TVMFFIAny* args, int32_t count,
+                           TVMFFIAny* result) {
+  PyThreadState* state = frame->released;
+  frame->released = NULL;
+  PyEval_RestoreThread(state);
+  int failed = call_with_gil(callable, args, count, result);
+  frame->released = PyEval_SaveThread();
+  return failed;
+}
+
+// The same with no arguments and, as a rule, no result: the least that a call can be.
+static inline int resume_and_call_bare(Frame* frame, const Callback* callback, TVMFFIAny* result) {
+  PyObject* callable = callback->callable;
+  PyThreadState* state = frame->released;
+  int failed = 0;
+  frame->released = NULL;
+  PyEval_RestoreThread(state);
+  if (RT_UNLIKELY(depth >= DEEPEST || PyErr_Occurred())) {
+    failed = call_with_gil(callable, NULL, 0, result);
+  } else {
+    PyObject* room[1];  // for the callee, by the call protocol
+    ++depth;
+    Py_INCREF(callable);  // the callee may drop the last other reference to itself
+    PyObject* answer = RT_LIKELY(callback->direct != NULL)
+                           ? callback->direct(callable, room + 1, RT_VECTORCALL_OFFSET, NULL)
+                           : vectorcall(callable, room + 1, 0);
+    if (RT_LIKELY(answer == Py_None)) {
+      result->type_index = kTVMFFINone;
+      result->zero_padding = 0;
+      result->v_int64 = 0;
+    } else {
+      failed = !answer || give_result(callable, answer, result);
+    }
+    Py_XDECREF(answer);
+    Py_DECREF(callable);
+    if (RT_UNLIKELY(failed)) raise_python();
+    --depth;
+  }
+  frame->released = PyEval_SaveThread();
+  return failed;
+}
+
+static int callback_entry(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  const Callback* callback = self;
+  Frame* frame = rt_current;
+  // Native code may have taken the GIL by itself since the call released it.
+  if (RT_UNLIKELY(!frame || !frame->released || rt_running_state() == frame->released)) {
+    return enter_and_call(callback->callable, args, count, result);
+  }
+  if (count) return resume_and_call(frame, callback->callable, args, count, result);
+  return resume_and_call_bare(frame, callback, result);
 }
 
 // ---- making them -----------------------------------------------------------------------------
@@ -275,6 +320,10 @@ TVMFFIObject* rt_callback_new(PyObject* callable, int keep) {
   callback->base.function.safe_call = callback_entry;
   Py_INCREF(callable);
   callback->callable = callable;
+  callback->direct = NULL;
+  if (PyVectorcall_Function && Py_TYPE(callable) == &PyFunction_Type) {
+    callback->direct = PyVectorcall_Function(callable);
+  }
   callback->keep = keep;
   return &callback->base.head;
 }

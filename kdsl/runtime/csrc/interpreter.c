@@ -10,11 +10,6 @@ static int is_finalizing(void) {
   return _Py_IsFinalizing ? _Py_IsFinalizing() : 0;
 }
 
-PyThreadState* rt_running_state(void) {
-  if (_PyThreadState_UncheckedGet) return _PyThreadState_UncheckedGet();
-  return PyThreadState_GetUnchecked ? PyThreadState_GetUnchecked() : NULL;
-}
-
 int rt_has_gil(void) {
   PyThreadState* state = rt_running_state();
   return state && state == PyGILState_GetThisThreadState();

@@ -17,6 +17,11 @@ PyObject* PyObject_VectorcallDict(PyObject* callable, PyObject* const* args, siz
 /// A function since 3.11.
 PyObject* __attribute__((weak)) PyObject_Vectorcall(PyObject* callable, PyObject* const* args,
                                                     size_t nargsf, PyObject* kwnames);
+/// A function since 3.11.
+RtVectorcall __attribute__((weak)) PyVectorcall_Function(PyObject* callable);
+#ifdef Py_LIMITED_API
+extern PyTypeObject PyFunction_Type;
+#endif
 /// The state that has the GIL, or, since 3.12, this thread's if it has it; NULL: none. Two names.
 PyThreadState* __attribute__((weak)) PyThreadState_GetUnchecked(void);
 PyThreadState* __attribute__((weak)) _PyThreadState_UncheckedGet(void);
