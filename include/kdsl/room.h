@@ -19,12 +19,12 @@ KDSL_BOTH constexpr i64 at_most(i64 n, i64 most) { return n < most ? n : most; }
 
 /// A factor 1 where indices up to n fit in 32 bits with room for a slice behind, else -1.
 KDSL_BOTH constexpr i64 narrow(i64 n) { return n <= 0x7fff0000 ? 1 : -1; }
-/// The product of sizes; -1 where one is negative.
+/// The product of sizes, a number of blocks; -1 where one is negative or there are 2^31 of them.
 template <class... Sizes>
 KDSL_BOTH constexpr i64 grid(Sizes... sizes) {
   const i64 all[] = {(i64)sizes..., 1};
   i64 count = 1;
-  for (i64 n : all) count = n < 0 || count < 0 ? -1 : count * n;
+  for (i64 n : all) count = n < 0 || count < 0 || count * n > 0x7fffffff ? -1 : count * n;
   return count;
 }
 

@@ -246,12 +246,13 @@ KDSL_DEV void store_pairs(const float (&x)[M][N][4], float* to, i64 row_step, in
   }
 }
 
-/// Fragments into a tile of shared memory.
+/// Fragments into a tile of shared memory. Eight rows farther down the swizzle is the same.
 template <class T, int M, int N>
 KDSL_DEV void stage(T tile, const float (&x)[M][N][4], int row, int col) {
-  KDSL_UNROLL for (int m = 0; m < M; m++) KDSL_UNROLL for (int n = 0; n < N; n++) {
-    KDSL_UNROLL for (int h = 0; h < 2; h++) {
-      sts4(tile.at(row + 16 * m + 8 * h, col / 8 + n) + 2 * (col % 8),
+  KDSL_UNROLL for (int n = 0; n < N; n++) {
+    const u32 at = tile.at(row, col / 8 + n) + 2 * (col % 8);
+    KDSL_UNROLL for (int m = 0; m < M; m++) KDSL_UNROLL for (int h = 0; h < 2; h++) {
+      sts4(at + (16 * m + 8 * h) * T::kRowBytes,
            pack<typename T::Element>(x[m][n][2 * h], x[m][n][2 * h + 1]));
     }
   }
@@ -264,17 +265,22 @@ KDSL_DEV void store_staged(T tile, const float (&x)[M][N][4], int row, int col,
   sync();
   stage(tile, x, row, col);
   sync();
-  constexpr int per_row = T::kCols / 8;
-  KDSL_UNROLL for (int i = 0; i < (T::kRows * per_row + Threads - 1) / Threads; i++) {
-    const int at = member() + i * Threads, r = at / per_row, c = at % per_row * 8;
+  constexpr int per_row = T::kCols / 8, all = T::kRows * per_row, down = Threads / per_row;
+  // Where a thread goes down by whole turns of the swizzle, one address serves all its chunks.
+  constexpr bool simple = Threads % per_row == 0 && down % 8 == 0;
+  const u32 first = tile.at(member() / per_row, member() % per_row);
+  KDSL_UNROLL for (int i = 0; i < (all + Threads - 1) / Threads; i++) {
+    const int at = member() + i * Threads;
+    const int r = simple ? member() / per_row + i * down : at / per_row;
+    const int c = simple ? member() % per_row * 8 : at % per_row * 8;
     if (r >= T::kRows || r >= rows || c >= cols) continue;
-    u32 x4[4];
-    lds16(tile.at(r, c / 8), x4);
+    u32 chunk[4];
+    lds16(simple ? first + i * down * T::kRowBytes : tile.at(r, c / 8), chunk);
     typename T::Element* const p = to + r * stride + c;
     if (c + 8 <= cols)
-      stg16(p, x4);
+      stg16(p, chunk);
     else
-      for (int e = 0; e < cols - c; e++) p[e].bits = (u16)(x4[e / 2] >> e % 2 * 16);
+      for (int e = 0; e < cols - c; e++) p[e].bits = (u16)(chunk[e / 2] >> e % 2 * 16);
   }
 }
 

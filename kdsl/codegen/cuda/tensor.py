@@ -116,15 +116,16 @@ class TensorPhase(PhasePrinter):
         """Which iteration the block has; where later ones are longer they go first."""
         scope = self.scope
         first = "tasks - 1 - block_number()" if self.tensor.reverse else "block_number()"
-        lines = [f"  const i64 task = {first};"]
+        # There are less than 2^31 blocks: division of longer numbers is a function of its own.
+        lines = [f"  const u32 task = (u32)({first});"]
         left = "task"
         for i, each in enumerate(reversed(self.phase.vars)):
-            count = self.count(each)
+            count = f"(u32){paren(self.count(each))}"
             at = left if i == len(self.phase.vars) - 1 else f"{left} % {count}"
             if each.is_tile:
                 axis = self.func.axis(each.var)
                 start, length = scope.start(each.var), scope.length(each.var)
-                lines.append(f"  const int {start} = (int)({at} * {axis.size});")
+                lines.append(f"  const int {start} = (int)({at}) * {axis.size};")
                 extent = scope.extent(axis.extent)
                 lines.append(f"  const int {length} = (int)min({axis.size}, {extent} - {start});")
             else:

@@ -38,11 +38,11 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
   const i64 lse_s1 = a.lse_strides[1];
   const i64 tasks = B * H * tiles(M, 128);
   if (block_number() >= tasks) return;
-  const i64 task = tasks - 1 - block_number();
-  const int m_start = (int)(task % tiles(M, 128) * 128);
+  const u32 task = (u32)(tasks - 1 - block_number());
+  const int m_start = (int)(task % (u32)(tiles(M, 128))) * 128;
   const int m_len = (int)min(128, M - m_start);
-  const i64 h = task / tiles(M, 128) % H;
-  const i64 b = task / tiles(M, 128) / H;
+  const i64 h = task / (u32)(tiles(M, 128)) % (u32)H;
+  const i64 b = task / (u32)(tiles(M, 128)) / (u32)H;
   const int row = warp() * 32 + lane() / 4;
   const int col = 2 * (lane() % 4);
   const Tile<f16, 128, 128> qm_tile = {smem_base()};

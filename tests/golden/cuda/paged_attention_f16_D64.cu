@@ -37,9 +37,9 @@ paged_attention_f16_D64(const __grid_constant__ paged_attention_args a) {
   const i64 o_s1 = a.o_strides[1];
   const i64 tasks = B * G;
   if (block_number() >= tasks) return;
-  const i64 task = block_number();
-  const i64 g = task % G;
-  const i64 b = task / G;
+  const u32 task = (u32)(block_number());
+  const i64 g = task % (u32)G;
+  const i64 b = task / (u32)G;
   const int col = 2 * (lane() % 4);
   const int row = warp() * 32 + lane() / 4;
   const Tile<f16, 128, 64> query_tile = {smem_base()};

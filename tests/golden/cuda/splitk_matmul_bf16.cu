@@ -23,12 +23,12 @@ splitk_matmul_bf16_PARTS4_0(const __grid_constant__ splitk_matmul_args a) {
   const i64 partial_s1 = N;
   const i64 tasks = 4 * tiles(M, 128) * tiles(N, 128);
   if (block_number() >= tasks) return;
-  const i64 task = block_number();
-  const int n_start = (int)(task % tiles(N, 128) * 128);
+  const u32 task = (u32)(block_number());
+  const int n_start = (int)(task % (u32)(tiles(N, 128))) * 128;
   const int n_len = (int)min(128, N - n_start);
-  const int m_start = (int)(task / tiles(N, 128) % tiles(M, 128) * 128);
+  const int m_start = (int)(task / (u32)(tiles(N, 128)) % (u32)(tiles(M, 128))) * 128;
   const int m_len = (int)min(128, M - m_start);
-  const i64 p = task / tiles(N, 128) / tiles(M, 128);
+  const i64 p = task / (u32)(tiles(N, 128)) / (u32)(tiles(M, 128));
   const int row = (warp() / 2) * 64 + lane() / 4;
   const int col = 2 * (lane() % 4);
   const int col_ = (warp() % 2) * 64 + 2 * (lane() % 4);
