@@ -49,7 +49,7 @@ class AnyView {
  public:
   AnyView() : data_(detail::raw(kTVMFFINone)) {}
   AnyView(const Any& value);
-  template <class T, class = std::enable_if_t<detail::is_enabled_v<T>>>
+  template <class T, class = kdsl::own::enable_if_t<detail::is_enabled_v<T>>>
   AnyView(const T& value) : data_(TypeTraits<T>::view(value)) {}
 
   void reset() { data_ = detail::raw(kTVMFFINone); }
@@ -61,7 +61,7 @@ class AnyView {
   /// The value where it is a T as it is; a pointer to the object where T is a kind of object.
   template <class T>
   auto as() const {
-    if constexpr (std::is_base_of_v<Object, T>) {
+    if constexpr (kdsl::own::is_base_of_v<Object, T>) {
       const auto* object =
           detail::is_object(data_) ? reinterpret_cast<const Object*>(data_.v_obj) : nullptr;
       return object && object->template IsInstance<T>() ? static_cast<const T*>(object) : nullptr;
@@ -119,8 +119,8 @@ class Any {
   }
   Any(Any&& other) noexcept : data_(other.give()) {}
   Any(const AnyView& view) : data_(detail::owned(view.raw())) {}
-  template <class T, class = std::enable_if_t<detail::is_enabled_v<T>>>
-  Any(T value) : data_(TypeTraits<T>::give(std::move(value))) {}
+  template <class T, class = kdsl::own::enable_if_t<detail::is_enabled_v<T>>>
+  Any(T value) : data_(TypeTraits<T>::give(kdsl::own::move(value))) {}
   Any& operator=(Any other) noexcept {
     swap(other);
     return *this;
@@ -131,7 +131,7 @@ class Any {
     const TVMFFIAny old = give();
     if (detail::is_object(old)) kdsl::release(old.v_obj);
   }
-  void swap(Any& other) noexcept { std::swap(data_, other.data_); }
+  void swap(Any& other) noexcept { kdsl::own::swap(data_, other.data_); }
   int32_t type_index() const { return data_.type_index; }
   String GetTypeKey() const { return detail::type_key(data_.type_index); }
   bool operator==(std::nullptr_t) const { return data_.type_index == kTVMFFINone; }
@@ -273,8 +273,8 @@ inline constexpr TypeText object_text<kTVMFFITensor> = {"ffi.Tensor", "ffi.Tenso
 
 }  // namespace detail
 template <class Ref>
-struct TypeTraits<
-    Ref, std::enable_if_t<std::is_base_of_v<ObjectRef, Ref> && use_default_type_traits_v<Ref>>>
+struct TypeTraits<Ref, kdsl::own::enable_if_t<kdsl::own::is_base_of_v<ObjectRef, Ref> &&
+                                              use_default_type_traits_v<Ref>>>
     : detail::RefTraits<Ref> {
   static constexpr detail::TypeText text = detail::object_text<Ref::ContainerType::_type_index>;
 };

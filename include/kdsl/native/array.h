@@ -19,7 +19,7 @@ class ArrayObj : public Object, public TVMFFISeqCell {
   Any* end() { return begin() + TVMFFISeqCell::size; }
   size_t size() const { return static_cast<size_t>(TVMFFISeqCell::size); }
 
-  void push(Any value) { ::new (begin() + TVMFFISeqCell::size++) Any(std::move(value)); }
+  void push(Any value) { ::new (begin() + TVMFFISeqCell::size++) Any(kdsl::own::move(value)); }
   void shrink(int64_t size) {
     while (TVMFFISeqCell::size > size) begin()[--TVMFFISeqCell::size].~Any();
   }
@@ -52,7 +52,7 @@ KDSL_NOINLINE inline ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extr
   ObjectPtr<ArrayObj> grown = ArrayObj::make(room < 4 ? 4 : room);
   for (int64_t i = 0; i < size; ++i) grown->push(array->begin()[i]);
   array = grown.get();
-  pointer = std::move(grown);
+  pointer = kdsl::own::move(grown);
   return array;
 }
 
@@ -102,7 +102,7 @@ class Array : public ObjectRef {
   Array() : ObjectRef(ArrayObj::make(4)) {}
   explicit Array(UnsafeInit tag) : ObjectRef(tag) {}
   Array(std::initializer_list<T> values) : Array(values.begin(), values.end()) {}
-  template <class It, class = std::enable_if_t<!std::is_integral_v<It>>>
+  template <class It, class = kdsl::own::enable_if_t<!kdsl::own::is_integral_v<It>>>
   Array(It first, It last) : Array() {
     for (; first != last; ++first) push_back(*first);
   }
@@ -112,9 +112,10 @@ class Array : public ObjectRef {
   }
   /// Of a std::vector and the like.
   template <class C,
-            class = std::enable_if_t<std::is_same_v<typename C::value_type, T> &&
-                                     !std::is_base_of_v<ObjectRef, C> && !detail::is_text_v<C>>,
-            class = decltype(std::declval<const C&>().begin())>
+            class = kdsl::own::enable_if_t<kdsl::own::is_same_v<typename C::value_type, T> &&
+                                           !kdsl::own::is_base_of_v<ObjectRef, C> &&
+                                           !detail::is_text_v<C>>,
+            class = decltype(kdsl::own::declval<const C&>().begin())>
   Array(const C& values) : Array(values.begin(), values.end()) {}
 
   size_t size() const { return data_ ? array()->size() : 0; }
@@ -130,11 +131,11 @@ class Array : public ObjectRef {
   void push_back(const T& value) { own(1)->push(value); }
   template <class... Args>
   void emplace_back(Args&&... args) {
-    own(1)->push(T(std::forward<Args>(args)...));
+    own(1)->push(T(kdsl::own::forward<Args>(args)...));
   }
   void Set(int64_t index, T value) {
     at_raw(index);
-    own(0)->begin()[index] = std::move(value);
+    own(0)->begin()[index] = kdsl::own::move(value);
   }
   void pop_back() {
     if (empty()) detail::fail("IndexError", "cannot pop from an empty array");
@@ -154,7 +155,7 @@ class Array : public ObjectRef {
   }
   template <class F>
   auto Map(F function) const {
-    Array<std::decay_t<decltype(function(std::declval<T>()))>> mapped;
+    Array<kdsl::own::decay_t<decltype(function(kdsl::own::declval<T>()))>> mapped;
     for (const T& value : *this) mapped.push_back(function(value));
     return mapped;
   }
@@ -238,12 +239,12 @@ class Tuple : public ObjectRef {
 
   Tuple() : Tuple(Types()...) {}
   explicit Tuple(UnsafeInit tag) : ObjectRef(tag) {}
-  template <class... Args,
-            class = std::enable_if_t<sizeof...(Args) == sizeof...(Types) && (sizeof...(Args) > 0) &&
-                                     (std::is_constructible_v<Types, Args&&> && ...)>>
+  template <class... Args, class = kdsl::own::enable_if_t<
+                               sizeof...(Args) == sizeof...(Types) && (sizeof...(Args) > 0) &&
+                               (kdsl::own::is_constructible_v<Types, Args&&> && ...)>>
   Tuple(Args&&... args) : ObjectRef(ArrayObj::make(sizeof...(Args))) {
     auto* array = static_cast<ArrayObj*>(data_.get());
-    (array->push(Any(Types(std::forward<Args>(args)))), ...);
+    (array->push(Any(Types(kdsl::own::forward<Args>(args)))), ...);
   }
   static constexpr size_t size() { return sizeof...(Types); }
   template <size_t I>
@@ -252,11 +253,11 @@ class Tuple : public ObjectRef {
   }
   template <size_t I, class U>
   void Set(U&& value) {
-    detail::make_own(data_, 0)->begin()[I] = Element<I>(std::forward<U>(value));
+    detail::make_own(data_, 0)->begin()[I] = Element<I>(kdsl::own::forward<U>(value));
   }
 };
 template <class... Args>
-Tuple(Args&&...) -> Tuple<std::decay_t<Args>...>;
+Tuple(Args&&...) -> Tuple<kdsl::own::decay_t<Args>...>;
 
 template <size_t I, class... Types>
 auto get(const Tuple<Types...>& tuple) {
@@ -286,7 +287,7 @@ struct TypeTraits<Tuple<Types...>> : detail::RefTraits<Tuple<Types...>> {
     ObjectPtr<ArrayObj> made = ArrayObj::make(sizeof...(Types));
     const TVMFFIAny* at = detail::values_of(value.v_obj).data;
     (made->push(detail::read<Types>(*at++)), ...);
-    return ObjectAccess::make<Ref>(std::move(made));
+    return ObjectAccess::make<Ref>(kdsl::own::move(made));
   }
   KDSL_COLD static void came(detail::Writer& out, const TVMFFIAny& value) {
     if (!detail::is_sequence(value.type_index)) return detail::write_type(out, value.type_index);
@@ -312,8 +313,9 @@ struct TypeTraits<Tuple<Types...>> : detail::RefTraits<Tuple<Types...>> {
 }  // namespace tvm::ffi
 
 template <class... Types>
-struct std::tuple_size<tvm::ffi::Tuple<Types...>>
-    : std::integral_constant<size_t, sizeof...(Types)> {};
+struct std::tuple_size<tvm::ffi::Tuple<Types...>> {
+  static constexpr size_t value = sizeof...(Types);
+};
 template <size_t I, class... Types>
 struct std::tuple_element<I, tvm::ffi::Tuple<Types...>> {
   using type = typename tvm::ffi::Tuple<Types...>::template Element<I>;

@@ -7,13 +7,7 @@
 // accident. They throw; nothing else of kdsl does, and no exception leaves a packed function.
 #pragma once
 
-#include <exception>
-#include <initializer_list>
-#include <iosfwd>
-#include <new>
-#include <optional>
-#include <type_traits>
-#include <utility>
+#include <kdsl/native/std.h>
 // Not in the block below: what it declares is libc's.
 #include <kdsl/ffi/libc.h>
 

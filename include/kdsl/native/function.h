@@ -45,7 +45,7 @@ struct PlainType<R (C::*)(Args...) const> : PlainType<R(Args...)> {};
 
 /// The R(Args...) of a function, a lambda or another functor.
 template <class F>
-using TypeOf = typename PlainType<std::decay_t<F>>::type;
+using TypeOf = typename PlainType<kdsl::own::decay_t<F>>::type;
 
 /// Name and schema of a function type.
 template <class F>
@@ -101,17 +101,17 @@ template <class F, class Indices>
 struct Unpack;
 /// A call of C++ with packed arguments: 0, or -1 raised; what it calls may throw.
 template <class R, class... Args, size_t... I>
-struct Unpack<R(Args...), std::index_sequence<I...>> {
+struct Unpack<R(Args...), kdsl::own::index_sequence<I...>> {
   template <class F>
   TVM_FFI_INLINE static int run(F& function, const char* name, const TVMFFIAny* args, int32_t count,
                                 TVMFFIAny* result) {
     const Call call = {name, &function_text<R(Args...)>, args, count};
     if (TVM_FFI_PREDICT_FALSE(count != sizeof...(Args))) return wrong_count(call);
     if (!(accepts<Bare<Args>>(call, I) && ...)) return -1;
-    if constexpr (std::is_void_v<R>) {
+    if constexpr (kdsl::own::is_void_v<R>) {
       function(read<Bare<Args>>(args[I])...);
       *result = raw(kTVMFFINone);
-    } else if constexpr (std::is_same_v<Bare<R>, Any>) {
+    } else if constexpr (kdsl::own::is_same_v<Bare<R>, Any>) {
       *result = Any(function(read<Bare<Args>>(args[I])...)).give();
     } else {
       static_assert(is_enabled_v<Bare<R>>, "a packed function cannot return this type");
@@ -123,7 +123,7 @@ struct Unpack<R(Args...), std::index_sequence<I...>> {
 template <class F>
 struct UnpackOf;
 template <class R, class... Args>
-struct UnpackOf<R(Args...)> : Unpack<R(Args...), std::index_sequence_for<Args...>> {};
+struct UnpackOf<R(Args...)> : Unpack<R(Args...), kdsl::own::index_sequence_for<Args...>> {};
 
 /// Call `function` with packed arguments; 0, or -1 raised. It may throw.
 template <class F>
@@ -182,7 +182,7 @@ namespace detail {
 template <class Body>
 class BodyObj : public FunctionObj {
  public:
-  explicit BodyObj(Body body) : body_(std::move(body)) {
+  explicit BodyObj(Body body) : body_(kdsl::own::move(body)) {
     // The other entry is for callers that share a C++ ABI and its exceptions: never given.
     cpp_call = nullptr;
     safe_call = [](void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
@@ -220,7 +220,7 @@ class ExternObj : public FunctionObj {
 
 template <class Body>
 ObjectPtr<Object> new_function(Body body) {
-  return make_object<BodyObj<Body>>(std::move(body));
+  return make_object<BodyObj<Body>>(kdsl::own::move(body));
 }
 
 // registry.h
@@ -237,19 +237,20 @@ class Function : public ObjectRef {
   Function() = default;
   Function(std::nullptr_t) {}
   explicit Function(UnsafeInit tag) : ObjectRef(tag) {}
-  template <class F, class = std::enable_if_t<!std::is_base_of_v<ObjectRef, std::decay_t<F>> &&
-                                              !std::is_same_v<std::decay_t<F>, UnsafeInit>>>
-  explicit Function(F&& packed) : Function(FromPacked(std::forward<F>(packed))) {}
+  template <class F, class = kdsl::own::enable_if_t<
+                         !kdsl::own::is_base_of_v<ObjectRef, kdsl::own::decay_t<F>> &&
+                         !kdsl::own::is_same_v<kdsl::own::decay_t<F>, UnsafeInit>>>
+  explicit Function(F&& packed) : Function(FromPacked(kdsl::own::forward<F>(packed))) {}
 
   /// Of `void f(PackedArgs, Any*)` or `void f(const AnyView*, int32_t, Any*)`.
   template <class F>
   static Function FromPacked(F packed) {
     return make(
-        detail::new_function([packed = std::move(packed)](const TVMFFIAny* args, int32_t count,
-                                                          TVMFFIAny* result) mutable {
+        detail::new_function([packed = kdsl::own::move(packed)](
+                                 const TVMFFIAny* args, int32_t count, TVMFFIAny* result) mutable {
           Any made;
           const auto* views = reinterpret_cast<const AnyView*>(args);
-          if constexpr (std::is_invocable_v<F&, PackedArgs, Any*>) {
+          if constexpr (kdsl::own::is_invocable_v<F&, PackedArgs, Any*>) {
             packed(PackedArgs(views, count), &made);
           } else {
             packed(views, count, &made);
@@ -262,7 +263,7 @@ class Function : public ObjectRef {
   template <class F>
   static Function FromTyped(F function, String name = String()) {
     return make(
-        detail::new_function([function = std::move(function), name = std::move(name)](
+        detail::new_function([function = kdsl::own::move(function), name = kdsl::own::move(name)](
                                  const TVMFFIAny* args, int32_t count, TVMFFIAny* result) mutable {
           return detail::call_typed(function, name.c_str(), args, count, result);
         }));
@@ -311,7 +312,7 @@ class Function : public ObjectRef {
 
  private:
   static Function make(ObjectPtr<Object> object) {
-    return ObjectAccess::make<Function>(std::move(object));
+    return ObjectAccess::make<Function>(kdsl::own::move(object));
   }
 };
 
@@ -323,14 +324,15 @@ class TypedFunction<R(Args...)> {
  public:
   TypedFunction() = default;
   TypedFunction(std::nullptr_t) {}
-  TypedFunction(Function packed) : packed_(std::move(packed)) {}
-  template <class F, class = std::enable_if_t<std::is_invocable_r_v<R, F&, Args...> &&
-                                              !std::is_base_of_v<ObjectRef, std::decay_t<F>>>>
+  TypedFunction(Function packed) : packed_(kdsl::own::move(packed)) {}
+  template <class F, class = kdsl::own::enable_if_t<
+                         kdsl::own::is_invocable_r_v<R, F&, Args...> &&
+                         !kdsl::own::is_base_of_v<ObjectRef, kdsl::own::decay_t<F>>>>
   TypedFunction(F function, String name = String())
-      : packed_(Function::FromTyped(std::move(function), std::move(name))) {}
+      : packed_(Function::FromTyped(kdsl::own::move(function), kdsl::own::move(name))) {}
 
   R operator()(Args... args) const {
-    if constexpr (std::is_void_v<R>) {
+    if constexpr (kdsl::own::is_void_v<R>) {
       packed_(args...);
     } else {
       return packed_(args...).template cast<R>();

@@ -41,7 +41,7 @@ T* detail::new_object(size_t extra, Args&&... args) {
   void* block = detail::allocate(sizeof(T) + extra);
   T* object;
   try {
-    object = ::new (block) T(std::forward<Args>(args)...);
+    object = ::new (block) T(kdsl::own::forward<Args>(args)...);
   } catch (...) {
     kdsl_free(block);
     throw;
@@ -63,9 +63,9 @@ class ObjectPtr {
   ObjectPtr(std::nullptr_t) {}
   ObjectPtr(const ObjectPtr& other) : ObjectPtr(other.object_) {}
   ObjectPtr(ObjectPtr&& other) noexcept : object_(other.release()) {}
-  template <class U, class = std::enable_if_t<std::is_base_of_v<T, U>>>
+  template <class U, class = kdsl::own::enable_if_t<kdsl::own::is_base_of_v<T, U>>>
   ObjectPtr(const ObjectPtr<U>& other) : ObjectPtr(other.get()) {}
-  template <class U, class = std::enable_if_t<std::is_base_of_v<T, U>>>
+  template <class U, class = kdsl::own::enable_if_t<kdsl::own::is_base_of_v<T, U>>>
   ObjectPtr(ObjectPtr<U>&& other) noexcept : object_(other.release()) {}
   ObjectPtr& operator=(ObjectPtr other) noexcept {
     swap(other);
@@ -92,7 +92,7 @@ class ObjectPtr {
   explicit operator bool() const { return object_ != nullptr; }
   bool unique() const { return object_ && object_->unique(); }
   int use_count() const { return object_ ? object_->use_count() : 0; }
-  void swap(ObjectPtr& other) noexcept { std::swap(object_, other.object_); }
+  void swap(ObjectPtr& other) noexcept { kdsl::own::swap(object_, other.object_); }
   void reset() {
     if (T* object = release()) kdsl::release(static_cast<const Object*>(object)->head());
   }
@@ -112,7 +112,7 @@ class ObjectPtr {
 
 template <class T, class... Args>
 ObjectPtr<T> make_object(Args&&... args) {
-  return ObjectPtr<T>::own(detail::new_object<T>(0, std::forward<Args>(args)...));
+  return ObjectPtr<T>::own(detail::new_object<T>(0, kdsl::own::forward<Args>(args)...));
 }
 
 /// Base of all handles to objects. One that is not `defined()` stands for None.
@@ -122,7 +122,7 @@ class ObjectRef {
   static constexpr bool _type_is_nullable = true;
 
   ObjectRef() = default;
-  explicit ObjectRef(ObjectPtr<Object> data) : data_(std::move(data)) {}
+  explicit ObjectRef(ObjectPtr<Object> data) : data_(kdsl::own::move(data)) {}
   explicit ObjectRef(UnsafeInit) {}
 
   bool defined() const { return data_ != nullptr; }
@@ -135,7 +135,7 @@ class ObjectRef {
   bool unique() const { return data_.unique(); }
   int use_count() const { return data_.use_count(); }
   int32_t type_index() const { return data_ ? data_->type_index() : int32_t{kTVMFFINone}; }
-  template <class T, class = std::enable_if_t<std::is_base_of_v<Object, T>>>
+  template <class T, class = kdsl::own::enable_if_t<kdsl::own::is_base_of_v<Object, T>>>
   const T* as() const {
     return data_ && data_->template IsInstance<T>() ? static_cast<const T*>(data_.get()) : nullptr;
   }
@@ -156,7 +156,7 @@ struct ObjectAccess {
   template <class Ref>
   static Ref make(ObjectPtr<Object> pointer) {
     Ref ref{UnsafeInit()};
-    static_cast<ObjectRef&>(ref).data_ = std::move(pointer);
+    static_cast<ObjectRef&>(ref).data_ = kdsl::own::move(pointer);
     return ref;
   }
 };

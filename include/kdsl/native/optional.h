@@ -13,15 +13,17 @@ class Optional {
   using value_type = T;
 
   Optional() : none_(), has_(false) {}
-  Optional(std::nullopt_t) : Optional() {}
+  Optional(const std::nullopt_t&) : Optional() {}
   Optional(std::nullptr_t) : Optional() {}
-  Optional(T value) : value_(std::move(value)), has_(true) {}
-  template <class U, class = std::enable_if_t<!std::is_same_v<std::decay_t<U>, T> &&
-                                              std::is_convertible_v<U&&, T> &&
-                                              !std::is_same_v<std::decay_t<U>, Optional> &&
-                                              !std::is_same_v<std::decay_t<U>, std::nullptr_t>>>
-  Optional(U&& value) : value_(std::forward<U>(value)), has_(true) {}
-  template <class O, class = std::enable_if_t<std::is_same_v<O, std::optional<T>>>, class = void>
+  Optional(T value) : value_(kdsl::own::move(value)), has_(true) {}
+  template <class U, class = kdsl::own::enable_if_t<
+                         !kdsl::own::is_same_v<kdsl::own::decay_t<U>, T> &&
+                         kdsl::own::is_convertible_v<U&&, T> &&
+                         !kdsl::own::is_same_v<kdsl::own::decay_t<U>, Optional> &&
+                         !kdsl::own::is_same_v<kdsl::own::decay_t<U>, std::nullptr_t>>>
+  Optional(U&& value) : value_(kdsl::own::forward<U>(value)), has_(true) {}
+  template <class O, class = kdsl::own::enable_if_t<kdsl::own::is_same_v<O, std::optional<T>>>,
+            class = void>
   Optional(const O& other) : Optional() {
     if (other) emplace(*other);
   }
@@ -29,23 +31,23 @@ class Optional {
     if (other.has_) emplace(other.value_);
   }
   Optional(Optional&& other) noexcept : Optional() {
-    if (other.has_) emplace(std::move(other.value_));
+    if (other.has_) emplace(kdsl::own::move(other.value_));
   }
   Optional& operator=(const Optional& other) { return *this = Optional(other); }
   Optional& operator=(Optional&& other) noexcept {
     if (this == &other) return *this;
     reset();
-    if (other.has_) emplace(std::move(other.value_));
+    if (other.has_) emplace(kdsl::own::move(other.value_));
     return *this;
   }
   ~Optional() { reset(); }
   operator std::optional<T>() const {
     if (has_value()) return value_;
-    return std::nullopt;
+    return {};
   }
 
   bool has_value() const {
-    if constexpr (std::is_base_of_v<ObjectRef, T>) {
+    if constexpr (kdsl::own::is_base_of_v<ObjectRef, T>) {
       return has_ && value_.defined();
     } else {
       return has_;
@@ -53,19 +55,19 @@ class Optional {
   }
   explicit operator bool() const { return has_value(); }
   const T& value() const& { return check(), value_; }
-  T value() && { return check(), std::move(value_); }
+  T value() && { return check(), kdsl::own::move(value_); }
   template <class U>
   T value_or(U&& otherwise) const {
-    return has_value() ? value_ : T(std::forward<U>(otherwise));
+    return has_value() ? value_ : T(kdsl::own::forward<U>(otherwise));
   }
   const T& operator*() const& { return value_; }
   T& operator*() & { return value_; }
-  T operator*() && { return std::move(value_); }
+  T operator*() && { return kdsl::own::move(value_); }
   const T* operator->() const { return &value_; }
   template <class U>
   void emplace(U&& value) {
     reset();
-    ::new (static_cast<void*>(&value_)) T(std::forward<U>(value));
+    ::new (static_cast<void*>(&value_)) T(kdsl::own::forward<U>(value));
     has_ = true;
   }
   void reset() {
@@ -73,8 +75,8 @@ class Optional {
     has_ = false;
   }
 
-  friend bool operator==(const Optional& a, std::nullopt_t) { return !a.has_value(); }
-  friend bool operator!=(const Optional& a, std::nullopt_t) { return a.has_value(); }
+  friend bool operator==(const Optional& a, const std::nullopt_t&) { return !a.has_value(); }
+  friend bool operator!=(const Optional& a, const std::nullopt_t&) { return a.has_value(); }
   friend bool operator==(const Optional& a, std::nullptr_t) { return !a.has_value(); }
   friend bool operator!=(const Optional& a, std::nullptr_t) { return a.has_value(); }
   friend bool operator==(const Optional& a, const Optional& b) {
@@ -107,7 +109,7 @@ struct OptionalTraits : TypeTraitsBase {
     return value.has_value() ? TypeTraits<T>::view(*value) : raw(kTVMFFINone);
   }
   static TVMFFIAny give(O value) {
-    return value.has_value() ? TypeTraits<T>::give(*std::move(value)) : raw(kTVMFFINone);
+    return value.has_value() ? TypeTraits<T>::give(*kdsl::own::move(value)) : raw(kTVMFFINone);
   }
   static bool is(const TVMFFIAny& value) {
     return value.type_index == kTVMFFINone || TypeTraits<T>::is(value);
@@ -127,10 +129,10 @@ struct OptionalTraits : TypeTraitsBase {
 }  // namespace detail
 
 template <class T>
-struct TypeTraits<Optional<T>, std::enable_if_t<detail::is_enabled_v<T>>>
+struct TypeTraits<Optional<T>, kdsl::own::enable_if_t<detail::is_enabled_v<T>>>
     : detail::OptionalTraits<Optional<T>, T> {};
 template <class T>
-struct TypeTraits<std::optional<T>, std::enable_if_t<detail::is_enabled_v<T>>>
+struct TypeTraits<std::optional<T>, kdsl::own::enable_if_t<detail::is_enabled_v<T>>>
     : detail::OptionalTraits<std::optional<T>, T> {};
 
 /// One of several types.
@@ -138,9 +140,10 @@ template <class... V>
 class Variant {
  public:
   explicit Variant(UnsafeInit) {}
-  template <class T, class = std::enable_if_t<(std::is_convertible_v<T, V> || ...) &&
-                                              !std::is_same_v<std::decay_t<T>, Variant>>>
-  Variant(T value) : value_(std::move(value)) {}
+  template <class T,
+            class = kdsl::own::enable_if_t<(kdsl::own::is_convertible_v<T, V> || ...) &&
+                                           !kdsl::own::is_same_v<kdsl::own::decay_t<T>, Variant>>>
+  Variant(T value) : value_(kdsl::own::move(value)) {}
 
   template <class T>
   auto as() const {
@@ -148,7 +151,7 @@ class Variant {
   }
   template <class T>
   T get() const {
-    static_assert((std::is_same_v<T, V> || ...), "the variant has no such type");
+    static_assert((kdsl::own::is_same_v<T, V> || ...), "the variant has no such type");
     return value_.template as_or_throw<T>();
   }
   int32_t type_index() const { return value_.type_index(); }

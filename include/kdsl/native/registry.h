@@ -84,11 +84,11 @@ class GlobalDef {
   /// What `def` takes beyond name and function (documentation, metadata) is accepted.
   template <class F, class... Extra>
   GlobalDef& def(const char* name, F&& function, const Extra&...) {
-    return set(name, Function::FromTyped(std::forward<F>(function), name));
+    return set(name, Function::FromTyped(kdsl::own::forward<F>(function), name));
   }
   template <class F, class... Extra>
   GlobalDef& def_packed(const char* name, F&& function, const Extra&...) {
-    return set(name, Function::FromPacked(std::forward<F>(function)));
+    return set(name, Function::FromPacked(kdsl::own::forward<F>(function)));
   }
 
  private:
@@ -117,17 +117,17 @@ class GlobalRegistry {
   explicit GlobalRegistry(const char* name) : name_(name) {}
   template <class F>
   GlobalRegistry& set_body_typed(F&& function) {
-    reflection::GlobalDef().def(name_, std::forward<F>(function));
+    reflection::GlobalDef().def(name_, kdsl::own::forward<F>(function));
     return *this;
   }
   template <class F>
   GlobalRegistry& set_body_packed(F&& function) {
-    reflection::GlobalDef().def_packed(name_, std::forward<F>(function));
+    reflection::GlobalDef().def_packed(name_, kdsl::own::forward<F>(function));
     return *this;
   }
   template <class F>
   GlobalRegistry& set_body(F&& function) {
-    return set_body_packed(std::forward<F>(function));
+    return set_body_packed(kdsl::own::forward<F>(function));
   }
 
  private:

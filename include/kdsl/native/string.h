@@ -57,7 +57,7 @@ class BytesValue {
   BytesValue(BytesValue&& other) noexcept : value_(other.give()) {}
   BytesValue& operator=(const BytesValue& other) { return *this = BytesValue(other); }
   BytesValue& operator=(BytesValue&& other) noexcept {
-    std::swap(value_, other.value_);
+    kdsl::own::swap(value_, other.value_);
     return *this;
   }
   ~BytesValue() {
@@ -68,7 +68,7 @@ class BytesValue {
   size_t size() const { return bytes().size; }
   bool empty() const { return size() == 0; }
   /// To a std::string.
-  template <class S, class = std::enable_if_t<is_std_string_v<S>>>
+  template <class S, class = kdsl::own::enable_if_t<is_std_string_v<S>>>
   operator S() const {
     return S(data(), size());
   }
@@ -99,7 +99,7 @@ class Bytes : public detail::BytesValue {
   Bytes() : Bytes("", 0) {}
   Bytes(const char* data, size_t size) : BytesValue(kTVMFFISmallBytes, data, size) {}
   Bytes(TVMFFIByteArray bytes) : Bytes(bytes.data, bytes.size) {}
-  template <class S, class = std::enable_if_t<detail::is_std_string_v<S>>>
+  template <class S, class = kdsl::own::enable_if_t<detail::is_std_string_v<S>>>
   Bytes(const S& text) : Bytes(text.data(), text.size()) {}
 };
 
@@ -113,14 +113,14 @@ class String : public detail::BytesValue {
   String(const char* data, size_t size) : BytesValue(kTVMFFISmallStr, data, size) {}
   String(TVMFFIByteArray bytes) : String(bytes.data, bytes.size) {}
   /// Of a std::string or std::string_view.
-  template <class S,
-            class = std::enable_if_t<detail::is_text_v<S> && !std::is_base_of_v<BytesValue, S>>>
+  template <class S, class = kdsl::own::enable_if_t<detail::is_text_v<S> &&
+                                                    !kdsl::own::is_base_of_v<BytesValue, S>>>
   String(const S& text) : String(text.data(), text.size()) {}
 
   const char* c_str() const { return data(); }
   size_t length() const { return size(); }
   char at(size_t pos) const;
-  void swap(String& other) noexcept { std::swap(value_, other.value_); }
+  void swap(String& other) noexcept { kdsl::own::swap(value_, other.value_); }
 
   /// Less than, equal to or greater than 0, by bytes.
   KDSL_NOINLINE int compare(const char* other, size_t count) const {
@@ -154,10 +154,10 @@ namespace detail {
 
 /// What a String may be compared with and joined to, at the side of one.
 template <class A, class B>
-using IfText =
-    std::enable_if_t<(std::is_same_v<A, String> || std::is_same_v<B, String>) &&
-                     std::is_convertible_v<A, String> && std::is_convertible_v<B, String> &&
-                     !std::is_same_v<A, std::nullptr_t> && !std::is_same_v<B, std::nullptr_t>>;
+using IfText = kdsl::own::enable_if_t<
+    (kdsl::own::is_same_v<A, String> || kdsl::own::is_same_v<B, String>) &&
+    kdsl::own::is_convertible_v<A, String> && kdsl::own::is_convertible_v<B, String> &&
+    !kdsl::own::is_same_v<A, std::nullptr_t> && !kdsl::own::is_same_v<B, std::nullptr_t>>;
 
 KDSL_NOINLINE inline String join(const String& a, const String& b) {
   Writer text = {};
@@ -169,14 +169,15 @@ KDSL_NOINLINE inline String join(const String& a, const String& b) {
 
 }  // namespace detail
 
-template <class A, class B, class = detail::IfText<std::decay_t<A>, std::decay_t<B>>>
+template <class A, class B, class = detail::IfText<kdsl::own::decay_t<A>, kdsl::own::decay_t<B>>>
 String operator+(const A& a, const B& b) {
   return detail::join(a, b);
 }
-#define KDSL_COMPARE_(op)                                                               \
-  template <class A, class B, class = detail::IfText<std::decay_t<A>, std::decay_t<B>>> \
-  bool operator op(const A& a, const B& b) {                                            \
-    return String(a).compare(String(b)) op 0;                                           \
+#define KDSL_COMPARE_(op)                                                         \
+  template <class A, class B,                                                     \
+            class = detail::IfText<kdsl::own::decay_t<A>, kdsl::own::decay_t<B>>> \
+  bool operator op(const A& a, const B& b) {                                      \
+    return String(a).compare(String(b)) op 0;                                     \
   }
 KDSL_COMPARE_(==)
 KDSL_COMPARE_(!=)

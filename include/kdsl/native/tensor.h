@@ -65,7 +65,8 @@ class Shape : public ObjectRef {
   Shape(ShapeView sizes) : Shape(sizes.begin(), sizes.end()) {}
   Shape(std::initializer_list<int64_t> sizes) : Shape(sizes.begin(), sizes.end()) {}
   /// Of an Array<int64_t> or a std::vector<int64_t>.
-  template <class C, class = std::enable_if_t<std::is_same_v<typename C::value_type, int64_t>>>
+  template <class C,
+            class = kdsl::own::enable_if_t<kdsl::own::is_same_v<typename C::value_type, int64_t>>>
   Shape(const C& sizes) : Shape(sizes.begin(), sizes.end()) {}
   template <class It>
   Shape(It first, It last) {
@@ -244,7 +245,7 @@ namespace detail {
 template <class Owner>
 class OwningTensorObj : public TensorObj {
  public:
-  OwningTensorObj(Owner owner, const DLTensor& prototype) : owner_(std::move(owner)) {
+  OwningTensorObj(Owner owner, const DLTensor& prototype) : owner_(kdsl::own::move(owner)) {
     auto* numbers = reinterpret_cast<int64_t*>(this + 1);
     static_cast<DLTensor&>(*this) = prototype;
     shape = numbers;
@@ -262,7 +263,7 @@ class OwningTensorObj : public TensorObj {
 
   static ObjectPtr<Object> make(Owner owner, const DLTensor& prototype) {
     return ObjectPtr<Object>::own(new_object<OwningTensorObj>(2 * sizeof(int64_t) * prototype.ndim,
-                                                              std::move(owner), prototype));
+                                                              kdsl::own::move(owner), prototype));
   }
 
  private:
@@ -301,7 +302,7 @@ class Tensor : public ObjectRef, public detail::TensorFacts<Tensor> {
 
   Tensor() = default;
   explicit Tensor(UnsafeInit tag) : ObjectRef(tag) {}
-  explicit Tensor(ObjectPtr<TensorObj> object) : ObjectRef(std::move(object)) {}
+  explicit Tensor(ObjectPtr<TensorObj> object) : ObjectRef(kdsl::own::move(object)) {}
 
   const DLTensor* GetDLTensorPtr() const { return data_ ? &dl() : nullptr; }
   const DLTensor& dl() const {
@@ -321,7 +322,8 @@ class Tensor : public ObjectRef, public detail::TensorFacts<Tensor> {
   template <class Alloc>
   static Tensor FromNDAlloc(Alloc alloc, ShapeView shape, DLDataType dtype, DLDevice device) {
     using Made = detail::OwningTensorObj<detail::AllocOwner<Alloc>>;
-    return ObjectAccess::make<Tensor>(Made::make({std::move(alloc)}, plain(shape, dtype, device)));
+    return ObjectAccess::make<Tensor>(
+        Made::make({kdsl::own::move(alloc)}, plain(shape, dtype, device)));
   }
   template <class Managed>
   static Tensor from_managed(Managed* managed, size_t alignment, bool contiguous) {

@@ -40,7 +40,7 @@ struct TypeTraits {
   static constexpr bool storage_enabled = false;
 };
 template <class T>
-using TypeTraitsNoCR = TypeTraits<std::remove_cv_t<std::remove_reference_t<T>>>;
+using TypeTraitsNoCR = TypeTraits<kdsl::own::bare_t<T>>;
 /// False for handles that have traits of their own.
 template <class T>
 inline constexpr bool use_default_type_traits_v = true;
@@ -48,9 +48,9 @@ inline constexpr bool use_default_type_traits_v = true;
 namespace detail {
 
 template <class T>
-using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
+using Bare = kdsl::own::bare_t<T>;
 template <class T>
-inline constexpr bool is_any_v = std::is_same_v<T, Any> || std::is_same_v<T, AnyView>;
+inline constexpr bool is_any_v = kdsl::own::is_same_v<T, Any> || kdsl::own::is_same_v<T, AnyView>;
 template <class T>
 inline constexpr bool is_enabled_v = TypeTraits<T>::convert_enabled;
 
@@ -177,7 +177,7 @@ inline bool is_integer(const TVMFFIAny& value) {
 }  // namespace detail
 
 template <class T>
-struct TypeTraits<T, std::enable_if_t<std::is_integral_v<T> || std::is_enum_v<T>>>
+struct TypeTraits<T, kdsl::own::enable_if_t<kdsl::own::is_integral_v<T> || kdsl::own::is_enum_v<T>>>
     : TypeTraitsBase {
   static constexpr detail::TypeText text = {"int", "int"};
   static TVMFFIAny view(T value) { return detail::raw(kTVMFFIInt, static_cast<int64_t>(value)); }
@@ -194,7 +194,7 @@ struct TypeTraits<T, std::enable_if_t<std::is_integral_v<T> || std::is_enum_v<T>
   }
 };
 template <class T>
-struct TypeTraits<T, std::enable_if_t<std::is_floating_point_v<T>>> : TypeTraitsBase {
+struct TypeTraits<T, kdsl::own::enable_if_t<kdsl::own::is_floating_point_v<T>>> : TypeTraitsBase {
   static constexpr detail::TypeText text = {"float", "float"};
   static TVMFFIAny view(T value) {
     TVMFFIAny any = detail::raw(kTVMFFIFloat);
@@ -312,7 +312,7 @@ struct TypeTraits<TVMFFIByteArray*> : TypeTraitsBase {
 };
 /// std::string: its file includes <string>.
 template <class S>
-struct TypeTraits<S, std::enable_if_t<detail::is_std_string_v<S>>> : TypeTraitsBase {
+struct TypeTraits<S, kdsl::own::enable_if_t<detail::is_std_string_v<S>>> : TypeTraitsBase {
   static constexpr bool storage_enabled = false;
   static constexpr detail::TypeText text = {"std::string", "std::string"};
   // Seen only up to a NUL; the text lives as long as `value`.

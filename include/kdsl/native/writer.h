@@ -10,9 +10,10 @@ namespace tvm::ffi::detail {
 template <class T, class = void>
 inline constexpr bool is_text_v = false;
 template <class T>
-inline constexpr bool is_text_v<T, std::void_t<decltype(std::declval<const T&>().size()),
-                                               decltype(std::declval<const T&>().data())>> =
-    std::is_same_v<decltype(std::declval<const T&>().data()), const char*>;
+inline constexpr bool
+    is_text_v<T, kdsl::own::void_t<decltype(kdsl::own::declval<const T&>().size()),
+                                   decltype(kdsl::own::declval<const T&>().data())>> =
+        kdsl::own::is_same_v<decltype(kdsl::own::declval<const T&>().data()), const char*>;
 
 /// Text that grows; without memory it stops growing. It has no destructor, so that code on the way
 /// to an error needs no clean-up: whoever takes the text frees it.
@@ -92,18 +93,19 @@ struct Later {
 };
 template <class T>
 inline constexpr bool is_written_v =
-    std::is_arithmetic_v<T> || std::is_array_v<T> || std::is_pointer_v<T> ||
-    std::is_same_v<T, std::nullptr_t> || std::is_same_v<T, DLDataType>;
+    kdsl::own::is_arithmetic_v<T> || kdsl::own::is_array_v<T> || kdsl::own::is_pointer_v<T> ||
+    kdsl::own::is_same_v<T, std::nullptr_t> || kdsl::own::is_same_v<T, DLDataType>;
 
 /// Text, enums and what has `<<` for std::ostream, for which its file includes <sstream>.
-template <class T, class = std::enable_if_t<!is_written_v<T>>>
+template <class T, class = kdsl::own::enable_if_t<!is_written_v<T>>>
 Writer& operator<<(Writer& out, const T& value) {
   if constexpr (is_text_v<T>) {
     return out.append(value.data(), value.size());
-  } else if constexpr (std::is_enum_v<T>) {
+  } else if constexpr (kdsl::own::is_enum_v<T>) {
     return out << static_cast<long long>(value);
   } else {
-    typename Later<T, std::basic_ostringstream<char>>::type stream;
+    typename Later<T, std::basic_ostringstream<char, std::char_traits<char>,
+                                               std::allocator<char>>>::type stream;
     stream << value;
     return out << stream.str();
   }

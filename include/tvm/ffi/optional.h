@@ -2,3 +2,5 @@
 #pragma once
 
 #include <kdsl/native/c_api.h>
+
+#include <optional>

@@ -4,6 +4,7 @@
 #include <tvm/ffi/container/variant.h>
 #include <tvm/ffi/tvm_ffi.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
