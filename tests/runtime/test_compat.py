@@ -63,11 +63,58 @@ def test_the_official_package_behaves_the_same_on_it(foreign, numpy_only, offici
     assert len(told["ours"].splitlines()) > 60
 
 
+REFUSED = """
+import tvm_ffi
+from tvm_ffi.dataclasses import IntEnum, c_class, enum, py_class
+
+def key():
+    tvm_ffi.StructuralKey([1])
+
+def python_class():
+    @py_class
+    class Point(tvm_ffi.Object):
+        x: int
+
+def python_class_without_fields():
+    @py_class
+    class Nothing(tvm_ffi.Object):
+        pass
+
+def python_enum():
+    class Number(IntEnum, type_key="my.Number"):
+        ONE = 1
+
+def state_of_an_enum():
+    enum.EnumState()
+
+def made_by_its_fields():  # of a library in C++ that the package loads
+    @c_class("testing.TestCxxAutoInitSimple")
+    class Simple(tvm_ffi.Object):
+        x: int
+        y: int
+
+    Simple(1, 2)
+
+for refused in (key, python_class, python_class_without_fields, python_enum, state_of_an_enum,
+                made_by_its_fields):
+    try:
+        refused()
+    except RuntimeError as err:
+        print(err)
+"""
+
+
 def test_what_it_does_not_have_says_so(numpy_only, official_packages):
-    script = (
-        "import tvm_ffi\ntry: tvm_ffi.StructuralKey([1])\nexcept RuntimeError as err: print(err)"
-    )
-    assert run(["-c", script], numpy_only, official_packages["ours"]) == (
-        "ffi.StructuralKey: kdsl's own libtvm_ffi.so is for kernels and their hosts; "
-        "install apache-tvm-ffi"
-    )
+    told = run(["-c", REFUSED], numpy_only, official_packages["ours"])
+    reason = ": kdsl's own libtvm_ffi.so is for kernels and their hosts; install apache-tvm-ffi"
+    assert told.splitlines() == [
+        name + reason
+        for name in (
+            "ffi.StructuralKey",
+            "ffi.MakeFieldGetter",
+            "ffi._PyClassRegisterTypeAttrColumns",
+            "ffi._PyClassRegisterTypeAttrColumns",
+            "ffi.EnumState",
+            "testing.TestCxxAutoInitSimple",
+        )
+    ]

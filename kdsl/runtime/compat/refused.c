@@ -10,6 +10,25 @@ static int refuse(void* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* r
               (const char*)name);
 }
 
+// Hosts make objects of a type without a look at whether there is a way to: this one says no.
+static int refuse_to_make(const TVMFFITypeInfo* type) {
+  TVMFFIByteArray name = LITERAL("__ffi_init__");
+  TVMFFIObject* maker = new_function((void*)type->type_key.data, refuse, NULL);
+  if (!maker) return no_memory();
+  TVMFFIAny value = {.type_index = kTVMFFIFunction, .v_obj = maker};
+  int failed = TVMFFITypeRegisterAttr(type->type_index, &name, &value);
+  release(maker);
+  return failed;
+}
+
+// The headers call it as a type is registered that says nothing of how its objects are made.
+BUILTIN(register_init) {
+  (void)self, (void)result;
+  int64_t index;
+  if (!want_int(args, count, 0, &index)) return -1;
+  return refuse_to_make(TVMFFIGetTypeInfo((int32_t)index));
+}
+
 void define_refused(void) {
   static const char* const names[] = {
       "ffi.DeepCopy",
@@ -41,10 +60,15 @@ void define_refused(void) {
       "ffi.ToJSONGraphString",
       "ffi.VisitErrorContext.FindAccessPaths",
       "ffi.VisitInterrupt",
+      "ffi._PyClassRegisterTypeAttrColumns",
       "ffi.json.Parse",
       "ffi.json.Stringify",
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
     define_with(names[i], (void*)names[i], refuse);
   }
+  TVMFFIByteArray state = LITERAL("ffi.EnumState");
+  int32_t index;
+  if (!TVMFFITypeKeyToIndex(&state, &index)) refuse_to_make(TVMFFIGetTypeInfo(index));
+  define("ffi._RegisterFFIInit", register_init);
 }
