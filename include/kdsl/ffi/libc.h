@@ -56,7 +56,7 @@ Function* find_symbol(const char* name, void* handle = nullptr) {
 }
 
 /// Handle of a library that is already loaded, also where its symbols are private; else null.
-inline void* loaded_library(const char* soname) {
+__attribute__((always_inline)) inline void* loaded_library(const char* soname) {
   constexpr int kLazy = 1, kNoLoad = 4;
   return kdsl_dlopen(soname, kLazy | kNoLoad);
 }

@@ -40,7 +40,7 @@
 extern "C" {
 // Each source file of a module may hold these; the linker keeps one.
 __attribute__((weak, visibility("default"))) const KdslRuntime* __kdsl_rt = nullptr;
-__attribute__((weak, visibility("default"))) const char* __kdsl_last_error(void) {
+__attribute__((weak, visibility("default"))) KDSL_COLD const char* __kdsl_last_error(void) {
   return kdsl::last_error();
 }
 }
@@ -55,7 +55,7 @@ struct UnsafeInit {};
 
 namespace detail {
 
-inline bool same_bytes(const char* a, const char* b, size_t size) {
+TVM_FFI_INLINE bool same_bytes(const char* a, const char* b, size_t size) {
   return size == 0 || __builtin_memcmp(a, b, size) == 0;
 }
 
@@ -66,9 +66,12 @@ inline void* allocate(size_t size) {
   return block;
 }
 
-inline void retain(TVMFFIObject* object) {
+TVM_FFI_INLINE void retain(TVMFFIObject* object) {
   __atomic_fetch_add(&object->combined_ref_count, 1, __ATOMIC_RELAXED);
 }
+
+/// kdsl::release, compiled once in a file.
+KDSL_NOINLINE inline void drop(TVMFFIObject* object) { kdsl::release(object); }
 
 /// A function of the loader's table, or of libtvm_ffi; null where the process has neither.
 KDSL_COLD inline void* in_table(const char* name) {
@@ -76,13 +79,15 @@ KDSL_COLD inline void* in_table(const char* name) {
   if (!table || table->size <= offsetof(KdslRuntime, symbol) || !table->symbol) return nullptr;
   return table->symbol(name);
 }
-KDSL_COLD inline void* in_tvm_ffi(const char* name) {
-  return reinterpret_cast<void*>(kdsl::find_in_tvm_ffi<void()>(name));
+KDSL_COLD inline void* in_tvm_ffi(const char* name) { return kdsl::address_in_tvm_ffi(name); }
+/// The one or the other.
+KDSL_COLD inline void* in_either(const char* name) {
+  void* found = in_table(name);
+  return found ? found : in_tvm_ffi(name);
 }
 template <class Function>
-Function* in_runtime(const char* name) {
-  void* found = in_table(name);
-  return reinterpret_cast<Function*>(found ? found : in_tvm_ffi(name));
+TVM_FFI_INLINE Function* in_runtime(const char* name) {
+  return reinterpret_cast<Function*>(in_either(name));
 }
 
 }  // namespace detail

@@ -15,41 +15,49 @@ class ErrorObj : public Object, public TVMFFIErrorCell {
 
 namespace detail {
 
-KDSL_COLD inline TVMFFIByteArray copy_text(TVMFFIByteArray first, TVMFFIByteArray second) noexcept {
-  Writer text = {};
-  text.append(first.data, first.size).append(second.data, second.size);
-  return text.bytes();
+/// An error's texts lie behind it, one after the other; a later backtrace has a block of its own.
+TVM_FFI_INLINE bool has_first_backtrace(const TVMFFIErrorCell& cell) noexcept {
+  return cell.backtrace.data == cell.message.data + cell.message.size + 1;
+}
+KDSL_COLD inline void delete_error(void* self, int flags) noexcept {
+  const TVMFFIErrorCell& cell = static_cast<KdslErrorObject*>(self)->error;
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
+    if (!has_first_backtrace(cell)) kdsl_free(const_cast<char*>(cell.backtrace.data));
+    if (cell.cause_chain) drop(static_cast<TVMFFIObject*>(cell.cause_chain));
+    if (cell.extra_context) drop(static_cast<TVMFFIObject*>(cell.extra_context));
+  }
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
+}
+KDSL_COLD inline void update_backtrace(TVMFFIObjectHandle self, const TVMFFIByteArray* text,
+                                       int32_t mode) noexcept {
+  TVMFFIErrorCell& cell = static_cast<KdslErrorObject*>(self)->error;
+  const char* old = has_first_backtrace(cell) ? nullptr : cell.backtrace.data;
+  const size_t kept = mode == kTVMFFIBacktraceUpdateModeAppend ? cell.backtrace.size : 0;
+  auto* joined = static_cast<char*>(kdsl_malloc(kept + text->size + 1));
+  if (!joined) return;
+  if (kept) __builtin_memcpy(joined, cell.backtrace.data, kept);
+  if (text->size) __builtin_memcpy(joined + kept, text->data, text->size);
+  joined[kept + text->size] = 0;
+  cell.backtrace = {joined, kept + text->size};
+  kdsl_free(const_cast<char*>(old));
 }
 
-/// A new Error object, whose texts are blocks of their own; null without memory.
+/// A new Error object; null without memory.
 KDSL_COLD inline TVMFFIObject* new_error(TVMFFIByteArray kind, TVMFFIByteArray message,
                                          TVMFFIByteArray backtrace) noexcept {
-  auto* made = static_cast<KdslErrorObject*>(kdsl_malloc(sizeof(KdslErrorObject)));
+  TVMFFIByteArray texts[3] = {kind, message, backtrace};
+  const size_t size = kind.size + message.size + backtrace.size + 3;
+  auto* made = static_cast<KdslErrorObject*>(kdsl_malloc(sizeof(KdslErrorObject) + size));
   if (!made) return nullptr;
-  made->head = {KDSL_REF_COUNT_ONE, kTVMFFIError, 0, [](void* self, int flags) {
-                  const TVMFFIErrorCell& cell = static_cast<KdslErrorObject*>(self)->error;
-                  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
-                    for (const TVMFFIByteArray& text : {cell.kind, cell.message, cell.backtrace}) {
-                      if (text.size) kdsl_free(const_cast<char*>(text.data));
-                    }
-                    for (void* object : {cell.cause_chain, cell.extra_context}) {
-                      if (object) kdsl::release(static_cast<TVMFFIObject*>(object));
-                    }
-                  }
-                  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
-                }};
-  made->error = {copy_text(kind, {}),
-                 copy_text(message, {}),
-                 copy_text(backtrace, {}),
-                 [](TVMFFIObjectHandle self, const TVMFFIByteArray* text, int32_t mode) {
-                   auto& cell = static_cast<KdslErrorObject*>(self)->error;
-                   const TVMFFIByteArray old = cell.backtrace;
-                   const bool append = mode == kTVMFFIBacktraceUpdateModeAppend;
-                   cell.backtrace = append ? copy_text(old, *text) : copy_text(*text, {});
-                   if (old.size) kdsl_free(const_cast<char*>(old.data));
-                 },
-                 nullptr,
-                 nullptr};
+  auto* room = reinterpret_cast<char*>(made + 1);
+  for (TVMFFIByteArray& text : texts) {
+    if (text.size) __builtin_memcpy(room, text.data, text.size);
+    room[text.size] = 0;
+    text.data = room;
+    room += text.size + 1;
+  }
+  made->head = {KDSL_REF_COUNT_ONE, kTVMFFIError, 0, delete_error};
+  made->error = {texts[0], texts[1], texts[2], update_backtrace, nullptr, nullptr};
   return &made->head;
 }
 
@@ -71,6 +79,12 @@ class Error : public ObjectRef, public std::exception {
     if (!object) throw std::bad_alloc();
   }
 
+  Error(const Error&) = default;
+  Error(Error&&) = default;
+  Error& operator=(const Error&) = default;
+  Error& operator=(Error&&) = default;
+  KDSL_COLD ~Error() override {}
+
   String kind() const { return cell()->kind; }
   String message() const { return cell()->message; }
   String backtrace() const { return cell()->backtrace; }
@@ -89,7 +103,7 @@ inline Error EnvErrorAlreadySet() { return Error("EnvErrorAlreadySet", "", ""); 
 
 namespace detail {
 
-inline TVMFFIByteArray bytes_of(const char* text) { return {text, __builtin_strlen(text)}; }
+TVM_FFI_INLINE TVMFFIByteArray bytes_of(const char* text) { return {text, __builtin_strlen(text)}; }
 
 /// A String of a text that is done with.
 KDSL_COLD inline String take(Writer& text) {

@@ -62,26 +62,24 @@ struct Call {
   int32_t count;
 };
 
-KDSL_COLD inline Writer& begin(Writer& text, const Call& call) noexcept {
+using Came = void(Writer&, const TVMFFIAny&);
+/// Raises that the count of the arguments is wrong or, with `came`, the type of one. -1.
+KDSL_COLD inline int wrong_call(const Call& call, int index, Came* came) noexcept {
+  Writer text = {};
+  text << (came ? "Mismatched type on argument #" : "Mismatched number of arguments");
+  if (came) text << index;
   text << " when calling: `" << call.name;
   write_name(text, *call.type);
-  return text << "`. Expected ";
-}
-KDSL_COLD inline int wrong_count(const Call& call) noexcept {
-  Writer text = {};
-  text << "Mismatched number of arguments";
-  begin(text, call) << call.type->count - 1 << " but got " << call.count << " arguments";
+  text << "`. Expected " << (came ? "`" : "");
+  if (came) {
+    write_name(text, *call.type->args[1 + index]);
+    text << "` but got `";
+    came(text, call.args[index]);
+    text << "`";
+  } else {
+    text << call.type->count - 1 << " but got " << call.count << " arguments";
+  }
   return raise("TypeError", text);
-}
-using Came = void(Writer&, const TVMFFIAny&);
-KDSL_COLD inline int wrong_type(const Call& call, int index, Came* came) noexcept {
-  Writer text = {};
-  text << "Mismatched type on argument #" << index;
-  begin(text, call) << "`";
-  write_name(text, *call.type->args[1 + index]);
-  text << "` but got `";
-  came(text, call.args[index]);
-  return raise("TypeError", text << "`");
 }
 
 /// Whether argument `index` converts to a T; raises where it does not.
@@ -90,7 +88,7 @@ TVM_FFI_INLINE bool accepts(const Call& call, int index) {
   if constexpr (!is_any_v<T>) {
     static_assert(is_enabled_v<T>, "a packed function cannot take this type");
     if (TVM_FFI_PREDICT_FALSE(!TypeTraits<T>::fits(call.args[index]))) {
-      wrong_type(call, index, TypeTraits<T>::came);
+      wrong_call(call, index, TypeTraits<T>::came);
       return false;
     }
   }
@@ -106,7 +104,7 @@ struct Unpack<R(Args...), kdsl::own::index_sequence<I...>> {
   TVM_FFI_INLINE static int run(F& function, const char* name, const TVMFFIAny* args, int32_t count,
                                 TVMFFIAny* result) {
     const Call call = {name, &function_text<R(Args...)>, args, count};
-    if (TVM_FFI_PREDICT_FALSE(count != sizeof...(Args))) return wrong_count(call);
+    if (TVM_FFI_PREDICT_FALSE(count != sizeof...(Args))) return wrong_call(call, 0, nullptr);
     if (!(accepts<Bare<Args>>(call, I) && ...)) return -1;
     if constexpr (kdsl::own::is_void_v<R>) {
       function(read<Bare<Args>>(args[I])...);

@@ -26,7 +26,7 @@ class Object {
   }
 
   /// The head, for the C functions.
-  TVMFFIObject* head() const { return const_cast<TVMFFIObject*>(&head_); }
+  TVM_FFI_INLINE TVMFFIObject* head() const { return const_cast<TVMFFIObject*>(&head_); }
 
  private:
   template <class T, class... Args>
@@ -94,7 +94,7 @@ class ObjectPtr {
   int use_count() const { return object_ ? object_->use_count() : 0; }
   void swap(ObjectPtr& other) noexcept { kdsl::own::swap(object_, other.object_); }
   void reset() {
-    if (T* object = release()) kdsl::release(static_cast<const Object*>(object)->head());
+    if (T* object = release()) detail::drop(static_cast<const Object*>(object)->head());
   }
   /// Hands the reference to the caller.
   T* release() {
@@ -149,7 +149,7 @@ class ObjectRef {
 struct ObjectAccess {
   static const ObjectPtr<Object>& pointer(const ObjectRef& ref) { return ref.data_; }
   static ObjectPtr<Object>& pointer(ObjectRef& ref) { return ref.data_; }
-  static TVMFFIObject* head(const ObjectRef& ref) {
+  TVM_FFI_INLINE static TVMFFIObject* head(const ObjectRef& ref) {
     return ref.data_ ? ref.data_->head() : nullptr;
   }
   /// A handle of type Ref that takes over a reference.

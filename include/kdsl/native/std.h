@@ -5,6 +5,13 @@
 // of std's templates that headers only speak of.
 #pragma once
 
+// The way to an error is compiled into every kernel, runs once at most and is not worth an
+// optimizer's time: most of the time that a small kernel takes to compile.
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && \
+    !defined(KDSL_COLD)
+#define KDSL_COLD __attribute__((cold, noinline, optimize("O0")))
+#endif
+
 #include <stddef.h>
 
 #include <initializer_list>

@@ -19,10 +19,10 @@ inline constexpr bool
 /// to an error needs no clean-up: whoever takes the text frees it.
 class Writer {
  public:
-  TVMFFIByteArray bytes() const { return {data_ ? data_ : "", size_}; }
-  const char* data() const { return bytes().data; }
+  TVM_FFI_INLINE TVMFFIByteArray bytes() const { return {data_ ? data_ : "", size_}; }
+  TVM_FFI_INLINE const char* data() const { return bytes().data; }
   size_t size() const { return size_; }
-  void free() { kdsl_free(data_); }
+  TVM_FFI_INLINE void free() { kdsl_free(data_); }
 
   KDSL_COLD Writer& append(const char* text, size_t size) noexcept {
     if (size_ + size + 1 > capacity_) {
@@ -65,10 +65,14 @@ class Writer {
   KDSL_COLD Writer& operator<<(char value) noexcept { return append(&value, 1); }
   Writer& operator<<(signed char value) noexcept { return *this << static_cast<char>(value); }
   Writer& operator<<(unsigned char value) noexcept { return *this << static_cast<char>(value); }
-  Writer& operator<<(bool value) noexcept { return *this << (value ? '1' : '0'); }
+  TVM_FFI_INLINE Writer& operator<<(bool value) noexcept { return *this << (value ? '1' : '0'); }
   Writer& operator<<(short value) noexcept { return *this << static_cast<long long>(value); }
-  Writer& operator<<(int value) noexcept { return *this << static_cast<long long>(value); }
-  Writer& operator<<(long value) noexcept { return *this << static_cast<long long>(value); }
+  TVM_FFI_INLINE Writer& operator<<(int value) noexcept {
+    return *this << static_cast<long long>(value);
+  }
+  TVM_FFI_INLINE Writer& operator<<(long value) noexcept {
+    return *this << static_cast<long long>(value);
+  }
   Writer& operator<<(unsigned short value) noexcept {
     return *this << static_cast<long long>(value);
   }
