@@ -20,8 +20,8 @@ demo: $(KDSL)  ## compile attention, call it from NumPy, Torch, JAX and apache-t
 
 test: lint unit  ## lint, then all tests
 
-unit: $(KDSL)  ## the tests alone; PYTEST_ARGS goes to pytest
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+unit: $(KDSL)  ## the tests alone, on two processes; PYTEST_ARGS goes to pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 conformance: $(KDSL)  ## the wheel in clean environments; the runtime on each Python, each tvm-ffi
 	$(BIN)/python -m pytest tests/wheel $(PYTEST_ARGS)
