@@ -7,6 +7,7 @@
 
 #include <kdsl/ffi/dims.h>
 #include <kdsl/ffi/error.h>
+#include <kdsl/ffi/text.h>
 
 namespace kdsl {
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kdsl/ffi/error.h>
+#include <kdsl/ffi/text.h>
 
 namespace kdsl {
 

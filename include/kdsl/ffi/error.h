@@ -3,7 +3,6 @@
 
 #include <kdsl/ffi/libc.h>
 #include <kdsl/ffi/runtime.h>
-#include <kdsl/ffi/text.h>
 #include <kdsl/ffi/threads.h>
 
 #define KDSL_EXPORT extern "C" __attribute__((visibility("default")))
@@ -47,7 +46,7 @@ KDSL_COLD inline int raise(const char* kind, const char* message) {
 }
 
 /// "ValueError: text" of this thread's last failed call of the module; "" before any.
-inline const char* last_error() {
+KDSL_COLD inline const char* last_error() {
   ThreadState* state = thread_state();
   return state && state->error ? state->error : "";
 }

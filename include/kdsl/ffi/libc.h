@@ -16,6 +16,14 @@
 #define KDSL_OLDEST_GLIBC "GLIBC_2.17"
 #endif
 
+#ifndef KDSL_COLD
+#define KDSL_COLD __attribute__((cold, noinline))
+#endif
+// Shared by all functions of a module: compiled once, and a call costs nothing next to its work.
+#define KDSL_NOINLINE __attribute__((noinline))
+// A part of every call, also where the compiler is asked to be quick.
+#define KDSL_INLINE __attribute__((always_inline)) inline
+
 #ifdef KDSL_OLDEST_GLIBC
 // These moved from libdl into libc with glibc 2.34 and got a new version there.
 #define KDSL_PINNED(name)
@@ -56,7 +64,7 @@ Function* find_symbol(const char* name, void* handle = nullptr) {
 }
 
 /// Handle of a library that is already loaded, also where its symbols are private; else null.
-__attribute__((always_inline)) inline void* loaded_library(const char* soname) {
+KDSL_INLINE void* loaded_library(const char* soname) {
   constexpr int kLazy = 1, kNoLoad = 4;
   return kdsl_dlopen(soname, kLazy | kNoLoad);
 }

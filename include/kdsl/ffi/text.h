@@ -4,14 +4,6 @@
 #include <kdsl/ffi/c_abi.h>
 #include <kdsl/ffi/libc.h>
 
-#ifndef KDSL_COLD
-#define KDSL_COLD __attribute__((cold, noinline))
-#endif
-// Shared by all functions of a module: compiled once, and a call costs nothing next to its work.
-#define KDSL_NOINLINE __attribute__((noinline))
-// A part of every call, also where the compiler is asked to be quick.
-#define KDSL_INLINE __attribute__((always_inline)) inline
-
 namespace kdsl {
 
 /// Text of bounded length; what does not fit is cut off and marked with "...".

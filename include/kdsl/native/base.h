@@ -73,17 +73,16 @@ TVM_FFI_INLINE void retain(TVMFFIObject* object) {
 /// kdsl::release, compiled once in a file.
 KDSL_NOINLINE inline void drop(TVMFFIObject* object) { kdsl::release(object); }
 
-/// A function of the loader's table, or of libtvm_ffi; null where the process has neither.
+/// A function of the loader's table; null where there is none.
 KDSL_COLD inline void* in_table(const char* name) {
   const KdslRuntime* table = __kdsl_rt;
   if (!table || table->size <= offsetof(KdslRuntime, symbol) || !table->symbol) return nullptr;
   return table->symbol(name);
 }
-KDSL_COLD inline void* in_tvm_ffi(const char* name) { return kdsl::address_in_tvm_ffi(name); }
-/// The one or the other.
+/// The same, or of libtvm_ffi; null where the process has neither.
 KDSL_COLD inline void* in_either(const char* name) {
   void* found = in_table(name);
-  return found ? found : in_tvm_ffi(name);
+  return found ? found : kdsl::address_in_tvm_ffi(name);
 }
 template <class Function>
 TVM_FFI_INLINE Function* in_runtime(const char* name) {

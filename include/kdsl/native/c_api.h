@@ -40,9 +40,9 @@ KDSL_C_API void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* messa
 }
 KDSL_C_API void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts,
                                                   int32_t count) {
-  kdsl::Text text;
+  tvm::ffi::detail::Writer text = {};
   for (int32_t i = 0; i < count; ++i) text << (parts[i] ? parts[i] : "");
-  kdsl::raise(kind, text.c_str());
+  tvm::ffi::detail::raise(kind, text);
 }
 KDSL_C_API void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* error) {
   tvm::ffi::Error raised = tvm::ffi::detail::take_raised();

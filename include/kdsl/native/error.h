@@ -75,7 +75,7 @@ class Error : public ObjectRef, public std::exception {
       : Error(kind.bytes(), message.bytes(), backtrace.bytes()) {}
   explicit Error(UnsafeInit tag) : ObjectRef(tag) {}
   /// Takes over a reference.
-  explicit Error(TVMFFIObject* object) : ObjectRef(own_object(object)) {
+  KDSL_NOINLINE explicit Error(TVMFFIObject* object) : ObjectRef(own_object(object)) {
     if (!object) throw std::bad_alloc();
   }
 
@@ -83,7 +83,7 @@ class Error : public ObjectRef, public std::exception {
   Error(Error&&) = default;
   Error& operator=(const Error&) = default;
   Error& operator=(Error&&) = default;
-  KDSL_COLD ~Error() override {}
+  KDSL_NOINLINE ~Error() override {}
 
   String kind() const { return cell()->kind; }
   String message() const { return cell()->message; }
@@ -123,11 +123,11 @@ KDSL_COLD inline void raise_object(TVMFFIObject* object) noexcept {
   } else if (__kdsl_rt && __kdsl_rt->raise) {
     __kdsl_rt->raise(cell.kind.data, cell.message.data);
   }
-  void* theirs = in_tvm_ffi("TVMFFIErrorSetRaised");
+  void* theirs = kdsl::address_in_tvm_ffi("TVMFFIErrorSetRaised");
   if (theirs && theirs != ours) reinterpret_cast<SetRaised*>(theirs)(object);
 }
 /// Raise an error of a text that is done with. Returns -1, what a packed function then returns.
-KDSL_COLD inline int raise(const char* kind, Writer& text) noexcept {
+TVM_FFI_INLINE int raise(const char* kind, Writer& text) noexcept {
   kdsl::raise(kind, text.data());
   text.free();
   return -1;
@@ -139,7 +139,7 @@ KDSL_COLD inline Error take_raised() {
   TVMFFIObjectHandle first = nullptr, second = nullptr;
   void* ours = in_table("TVMFFIErrorMoveFromRaised");
   if (ours) reinterpret_cast<MoveRaised*>(ours)(&first);
-  void* theirs = in_tvm_ffi("TVMFFIErrorMoveFromRaised");
+  void* theirs = kdsl::address_in_tvm_ffi("TVMFFIErrorMoveFromRaised");
   if (theirs && theirs != ours) reinterpret_cast<MoveRaised*>(theirs)(&second);
   if (first && second) kdsl::release(static_cast<TVMFFIObject*>(second));
   if (!first) first = second;

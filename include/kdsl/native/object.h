@@ -71,10 +71,10 @@ class ObjectPtr {
     swap(other);
     return *this;
   }
-  ~ObjectPtr() { reset(); }
+  TVM_FFI_INLINE ~ObjectPtr() { reset(); }
 
   /// Takes over a reference that the caller owns.
-  static ObjectPtr own(T* object) {
+  TVM_FFI_INLINE static ObjectPtr own(T* object) {
     ObjectPtr taken;
     taken.object_ = object;
     return taken;
@@ -83,21 +83,21 @@ class ObjectPtr {
   static ObjectPtr share(T* object) { return ObjectPtr(object); }
 
   T* get() const { return object_; }
-  T* operator->() const { return object_; }
+  TVM_FFI_INLINE T* operator->() const { return object_; }
   T& operator*() const { return *object_; }
   bool operator==(const ObjectPtr& other) const { return object_ == other.object_; }
   bool operator!=(const ObjectPtr& other) const { return object_ != other.object_; }
   bool operator==(std::nullptr_t) const { return object_ == nullptr; }
   bool operator!=(std::nullptr_t) const { return object_ != nullptr; }
-  explicit operator bool() const { return object_ != nullptr; }
+  TVM_FFI_INLINE explicit operator bool() const { return object_ != nullptr; }
   bool unique() const { return object_ && object_->unique(); }
   int use_count() const { return object_ ? object_->use_count() : 0; }
   void swap(ObjectPtr& other) noexcept { kdsl::own::swap(object_, other.object_); }
-  void reset() {
+  TVM_FFI_INLINE void reset() {
     if (T* object = release()) detail::drop(static_cast<const Object*>(object)->head());
   }
   /// Hands the reference to the caller.
-  T* release() {
+  TVM_FFI_INLINE T* release() {
     T* object = object_;
     object_ = nullptr;
     return object;

@@ -19,6 +19,7 @@ inline constexpr bool
 /// to an error needs no clean-up: whoever takes the text frees it.
 class Writer {
  public:
+  TVM_FFI_INLINE Writer() noexcept {}
   TVM_FFI_INLINE TVMFFIByteArray bytes() const { return {data_ ? data_ : "", size_}; }
   TVM_FFI_INLINE const char* data() const { return bytes().data; }
   size_t size() const { return size_; }
