@@ -54,8 +54,7 @@ core = Extension(
     include_dirs=["include", str(CORE)],
     define_macros=[("Py_LIMITED_API", "0x030A0000")] if LIMITED else [],
     # Only the module's init function may be visible: two copies of a runtime must not mix.
-    # -fno-plt: calls of Python's own functions without a detour.
-    extra_compile_args=["-std=gnu11", "-O2", "-g0", "-fvisibility=hidden", "-fno-plt"],
+    extra_compile_args=["-std=gnu11", "-O2", "-g0", "-fvisibility=hidden"],
     extra_link_args=["-Wl,-Bsymbolic"],
     py_limited_api=LIMITED,
 )

@@ -33,6 +33,9 @@ class Adder:
     def __call__(self, x: int) -> int:
         return x + self.by
 
+    def nothing(self) -> int:
+        return self.by
+
     def method(self, x: int) -> int:
         return x + self.by
 
@@ -65,6 +68,35 @@ def test_any_callable_is_an_argument(functions: Module, name: str) -> None:
     assert functions.apply(called, 5) == called(5)
     assert functions.elsewhere(called, 5) == called(5)
     assert functions.echo(called) is called
+
+
+def test_any_callable_is_called_without_arguments(functions: Module) -> None:
+    def plain(x: int = 3, *rest: int, y: int = 4) -> int:
+        return x + y + len(rest)
+
+    def changes() -> int:
+        return 1
+
+    kept = _core.convert(changes)
+    assert functions.apply(kept) == 1
+    changes.__code__, changes.__defaults__ = plain.__code__, (5,)
+    changes.__kwdefaults__ = {"y": 6}
+    assert functions.apply(kept) == 11
+    for callable_, answer in (
+        (plain, 7),
+        (lambda: None, None),
+        (lambda: "x" * 40, "x" * 40),
+        (Adder().nothing, 0),
+        (functools.partial(plain, 1, y=2), 3),
+        (functools.partial(int, "7"), 7),
+        (int, 0),
+    ):
+        assert functions.apply(callable_) == answer
+        assert functions.elsewhere(callable_) == answer
+    with pytest.raises(ZeroDivisionError):
+        functions.apply(lambda: 1 // 0)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        functions.apply(lambda x: x)
 
 
 def test_a_class_is_called(functions: Module) -> None:
