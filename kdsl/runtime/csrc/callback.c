@@ -3,6 +3,12 @@
 
 #include "core.h"
 
+#if __has_attribute(noplt)  // straight to them: they are the better part of a bare callback
+extern __typeof__(PyEval_RestoreThread) PyEval_RestoreThread __attribute__((noplt));
+extern __typeof__(PyEval_SaveThread) PyEval_SaveThread __attribute__((noplt));
+extern __typeof__(PyErr_Occurred) PyErr_Occurred __attribute__((noplt));
+#endif
+
 typedef struct {
   KdslFunctionObject base;
   PyObject* callable;
@@ -301,15 +307,25 @@ static inline int resume_and_call_bare(Frame* frame, const Callback* callback, T
   return failed;
 }
 
+// Native code may have taken the GIL by itself since the call released it.
+static inline int is_at_hand(const Frame* frame) {
+  return RT_LIKELY(frame && frame->released && rt_running_state() != frame->released);
+}
+
+static __attribute__((noinline)) int entry_with_arguments(const Callback* callback,
+                                                          const TVMFFIAny* args, int32_t count,
+                                                          TVMFFIAny* result) {
+  Frame* frame = rt_current;
+  if (is_at_hand(frame)) return resume_and_call(frame, callback->callable, args, count, result);
+  return enter_and_call(callback->callable, args, count, result);
+}
+
 static int callback_entry(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   const Callback* callback = self;
+  if (count) return entry_with_arguments(callback, args, count, result);
   Frame* frame = rt_current;
-  // Native code may have taken the GIL by itself since the call released it.
-  if (RT_UNLIKELY(!frame || !frame->released || rt_running_state() == frame->released)) {
-    return enter_and_call(callback->callable, args, count, result);
-  }
-  if (count) return resume_and_call(frame, callback->callable, args, count, result);
-  return resume_and_call_bare(frame, callback, result);
+  if (is_at_hand(frame)) return resume_and_call_bare(frame, callback, result);
+  return enter_and_call(callback->callable, NULL, 0, result);
 }
 
 // ---- making them -----------------------------------------------------------------------------
