@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,9 @@ def build_wheel(folder: Path) -> Path:
     assert run.returncode == 0, run.stderr
     (wheel,) = folder.glob("kdsl-*.whl")
     return wheel
+
+
+def plain(value: object) -> str:
+    """A test's id: what a value prints as, without where in memory it lies. Processes that share
+    the tests know them by these."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

@@ -16,6 +16,7 @@ import torch
 
 import kdsl
 from kdsl import InOut, Out, Static, bf16, f32, i32, runtime
+from tests.house import plain
 
 T = kdsl.dtypes("T", f32, bf16)
 M, N, D = kdsl.dims("M N D")
@@ -272,7 +273,7 @@ def test_tune_and_export_in_between_change_no_result(tmp_path, monkeypatch):
         ((torch.ones(3, requires_grad=True),), {}),
         ((torch.ones(3, device="meta"),), {}),
     ],
-    ids=str,
+    ids=plain,
 )
 def test_wrong_arguments_are_told_alike_cold_and_warm(args, kwargs):
     cold, warm = Counted(scaled), Counted(scaled)

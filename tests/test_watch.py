@@ -17,6 +17,7 @@ from kdsl.dtypes import f32
 from kdsl.frontend.source import capture
 from kdsl.lang import Out
 from kdsl.watch import Watch
+from tests.house import plain
 
 (N,) = kdsl.dims("N")
 
@@ -111,7 +112,7 @@ FIXED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("thing", FIXED, ids=str)
+@pytest.mark.parametrize("thing", FIXED, ids=plain)
 def test_what_cannot_change_is_not_looked_into_again(thing):
     assert not Watch(kernel_over(thing)).changed()
 

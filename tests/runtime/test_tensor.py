@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from kdsl.runtime import DType, Function, Module, Shape, Tensor, from_dlpack
+from tests.house import plain
 
 
 @pytest.fixture
@@ -161,9 +162,9 @@ def test_views_keep_strides_and_offsets(kind: Any) -> None:
     )
     with pytest.raises(ValueError, match="expected memory aligned to 262144 bytes, got address 0x"):
         from_dlpack(whole[1], require_alignment=1 << 18)
-    for plain in (whole[:1], whole[:, :0], whole[:0, :, ::2], whole[0, 0, :1]):
-        assert from_dlpack(plain, require_contiguous=True).size == (
-            plain.size if kind is np else plain.numel()
+    for dense in (whole[:1], whole[:, :0], whole[:0, :, ::2], whole[0, 0, :1]):
+        assert from_dlpack(dense, require_contiguous=True).size == (
+            dense.size if kind is np else dense.numel()
         )
 
 
@@ -174,7 +175,7 @@ def test_a_scalar_array_is_a_tensor() -> None:
     assert tensor.numpy() == 3.5
 
 
-@pytest.mark.parametrize("value", [3, "text", None, [1, 2], object(), {1: 2}, len, 1.5], ids=repr)
+@pytest.mark.parametrize("value", [3, "text", None, [1, 2], object(), {1: 2}, len, 1.5], ids=plain)
 def test_what_is_no_array_makes_no_tensor(value: object) -> None:
     with pytest.raises(TypeError, match="from_dlpack: expected an array, got "):
         from_dlpack(value)
