@@ -147,11 +147,14 @@ def _parser() -> argparse.ArgumentParser:
         "inspect",
         "what a compiled module holds",
         "Print functions, signatures, targets and sizes of any TVM FFI module. Modules that kdsl "
-        "did not make are not loaded: their names are known, their signatures not. One that says "
-        "kdsl made it is loaded, so let it be one that you would run.",
-        ("inspect attention.so", "inspect attention.so --json"),
+        "did not make are not loaded unless told so: their names are known, their signatures not. "
+        "One that says kdsl made it is loaded, so let it be one that you would run.",
+        ("inspect attention.so", "inspect attention.so --json", "inspect foreign.so --load"),
     )
     inspect.add_argument("file", metavar="FILE.so")
+    inspect.add_argument(
+        "--load", action="store_true", help="load it whoever made it, and ask for signatures"
+    )
     inspect.set_defaults(run=_inspect)
     return parser
 
@@ -238,7 +241,7 @@ def _config(arguments: argparse.Namespace) -> int:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    facts = inspection.inspect(arguments.file)
+    facts = inspection.inspect(arguments.file, load=arguments.load)
     return _print(arguments, facts, inspection.text(facts))
 
 

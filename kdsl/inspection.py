@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -15,10 +16,11 @@ _PREFIX = "__tvm_ffi_"
 _OWN = "__kdsl_functions"
 
 
-def inspect(path: str | os.PathLike[str]) -> dict[str, Json]:
+def inspect(path: str | os.PathLike[str], *, load: bool = False) -> dict[str, Json]:
     """Facts about a shared library as JSON has them.
 
-    A library that kdsl did not make is only read, never loaded: what it would do then is not known.
+    A library that kdsl did not make is only read: what loading it would do is not known. `load`:
+    do so all the same, and ask its functions what they take.
 
     Raises:
         OSError: there is no such file, or it is no shared library of this machine.
@@ -42,19 +44,41 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Json]:
         "made_by_kdsl": own,
         "needed": list(symbols.needed),
         "variants": list(_variants(file.read_bytes())) if own else [],
-        "functions": _own_functions(file) if own else [{"name": name} for name in sorted(names)],
+        "loaded": own or load,
+        "functions": _functions(file) if own or load else [{"name": n} for n in sorted(names)],
     }
 
 
-def _own_functions(file: Path) -> list[Json]:
+def _functions(file: Path) -> list[Json]:
     module = load_module(file)
     functions: list[Json] = []
-    for name in module:
+    for name in sorted(module):
         facts = dict(module[name].metadata or {})
         # Written for machines, and long.
-        facts.pop("type_schema", None)
+        schema = facts.pop("type_schema", None)
+        if "signature" not in facts and isinstance(schema, str):
+            facts["signature"] = _signature(name, schema)
         functions.append({"name": name, **facts})
     return functions
+
+
+def _signature(name: str, schema: str) -> str:
+    """A signature from TVM FFI's type schema: the types alone, the result first in it."""
+    try:
+        types = json.loads(schema)
+        result, *taken = types["args"]
+    except (ValueError, TypeError, KeyError):
+        return f"{name}(...)"
+    return f"{name}({', '.join(map(_type, taken))}) -> {_type(result)}"
+
+
+def _type(schema: object) -> str:
+    match schema:
+        case {"type": str(name), "args": [_, *_] as args}:
+            return f"{name}[{', '.join(map(_type, args))}]"
+        case {"type": str(name)}:
+            return name
+    return "?"
 
 
 def _variants(data: bytes) -> tuple[str, ...]:
@@ -64,7 +88,9 @@ def _variants(data: bytes) -> tuple[str, ...]:
 
 def text(facts: dict[str, Json]) -> str:
     """The facts of `inspect` as lines to read."""
-    maker = "made by kdsl" if facts["made_by_kdsl"] else "not made by kdsl, so not loaded"
+    maker = "made by kdsl" if facts["made_by_kdsl"] else "not made by kdsl"
+    if not facts["loaded"]:
+        maker += ", so not loaded"
     functions = _rows(facts["functions"])
     lines = [
         f"{facts['file']}: {facts['bytes']} bytes, {maker}",

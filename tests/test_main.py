@@ -256,6 +256,28 @@ def test_inspect_reads_a_foreign_module_without_loading_it(capsys, tmp_path):
     assert "no TVM FFI module: it defines no symbol" in capsys.readouterr().err
 
 
+def test_inspect_asks_a_foreign_module_for_signatures_when_told_to(capsys, tmp_path):
+    source, library = tmp_path / "foreign.cc", tmp_path / "foreign.so"
+    schema = '{"type": "ffi.Function", "args": [{"type": "None"}, {"type": "Optional", "args": '
+    schema += '[{"type": "DLTensor*"}]}, {"type": "int"}]}'
+    source.write_text(
+        "#include <kdsl/ffi/export.h>\n"
+        "static int call(const TVMFFIAny*, int32_t, TVMFFIAny*) { return 0; }\n"
+        "KDSL_EXPORT_FUNC(first, call)\nKDSL_EXPORT_FUNC(second, call)\n"
+        f"KDSL_EXPORT_METADATA(first, {json.dumps(json.dumps({'type_schema': schema}))})\n"
+    )
+    command = ["g++", "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'include'}", str(source)]
+    subprocess.run([*command, "-o", str(library)], check=True)
+    facts = printed(capsys, "inspect", "--load", str(library))
+    assert (facts["made_by_kdsl"], facts["loaded"]) == (False, True)
+    assert facts["functions"] == [
+        {"name": "first", "signature": "first(Optional[DLTensor*], int) -> None"},
+        {"name": "second"},
+    ]
+    assert main(["inspect", "--load", str(library)]) == 0
+    assert "-> None\n\nsecond(...)" in capsys.readouterr().out
+
+
 def test_the_command_line_runs_as_a_program():
     command = [sys.executable, "-m", "kdsl", "--help"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
