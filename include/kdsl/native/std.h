@@ -19,6 +19,7 @@
 
 #ifdef __GLIBCXX__
 // As libstdc++ declares them; default arguments come with the headers that define them.
+// clang-format off: it takes the macro for a part of the name
 namespace std _GLIBCXX_VISIBILITY(default) {
 _GLIBCXX_BEGIN_NAMESPACE_VERSION
 template <class T>
@@ -44,7 +45,8 @@ template <class T, class Traits, class Alloc>
 class basic_ostringstream;
 _GLIBCXX_END_NAMESPACE_CXX11
 _GLIBCXX_END_NAMESPACE_VERSION
-}  // namespace std _GLIBCXX_VISIBILITY(default)
+}  // namespace std
+// clang-format on
 #else
 #include <iosfwd>
 #include <iterator>
