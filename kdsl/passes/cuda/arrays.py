@@ -91,9 +91,7 @@ class _Assigner:
             match e:
                 case Enter(carries=carries):
                     stack.append(i)
-                    for name, _, result, _next in carries:
-                        self.made[name] = i
-                        del result
+                    self.made.update((name, i) for name, *_ in carries)
                 case Leave(carries=carries):
                     self.loops.append((stack.pop(), i))
                     for _, _, result, _next in carries:
@@ -200,8 +198,7 @@ class _Assigner:
         """An array of this block that holds nothing any more."""
         until = self.last.get(value, at)
         for home, spans in self.spans.items():
-            owner = home
-            if self.block[home] != where or not self._alike(owner, value):
+            if self.block[home] != where or not self._alike(home, value):
                 continue
             if self._is_carried(home, at):
                 continue
@@ -240,7 +237,6 @@ def check_arrays(events: list[Event], arrays: Arrays) -> None:
         InternalError: a value was overwritten before its last reader.
     """
     holds: dict[str, str] = {}
-    moves, starts = set(arrays.moves), set(arrays.starts)
 
     def read(value: str) -> None:
         home = arrays.homes.get(value)
@@ -259,8 +255,8 @@ def check_arrays(events: list[Event], arrays: Arrays) -> None:
                     holds[arrays.homes[value]] = value
                 case Enter(carries=carries):
                     leave = _leave(events, i)
-                    for name, init, _, _ in carries:
-                        if (init is not None and (name, init) in starts) or init is not None:
+                    for _, init, _, _ in carries:
+                        if init is not None:
                             read(init)
                     for name, _, _, _ in carries:
                         holds[arrays.homes[name]] = name
@@ -269,9 +265,8 @@ def check_arrays(events: list[Event], arrays: Arrays) -> None:
                         for name, _, _, next_ in carries:
                             if next_ != name:
                                 read(next_)
-                            del name
                         for name, _, _, next_ in carries:
-                            if (name, next_) in moves or next_ != name:
+                            if next_ != name:
                                 holds[arrays.homes[name]] = name
                     for _, _, result, _ in carries:
                         holds[arrays.homes[result]] = result

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from kdsl.ir.nodes import (
-    AtomicAdd, Cast, Dot, Ew, ForRange, ForTiles, Func, Let, Load, Parallel, Reduce, Stmt, Store,
+    Cast, Dot, Ew, ForRange, ForTiles, Func, Let, Parallel, Reduce, Stmt,
 )  # fmt: skip
 from kdsl.ir.types import Type
 from kdsl.ir.walk import value_types, walk
@@ -205,13 +205,10 @@ class _Solver:
                 kinds = [type(maps[name, a]) for a in axes if (name, a) in maps]
                 if len(axes) > 2 or len(set(kinds)) != len(axes):
                     raise Misfit(f"{name} has {len(axes)} axes, or two of one kind")
-            match s:
-                case Let(op=Reduce(arg=arg, axis=axis)):
-                    there = maps[arg, axis]
-                    if not isinstance(there, Cols) or there.warps != 1:
-                        raise Misfit(f"{s.name} reduces along an axis that several warps share")
-                case Let(op=Load()) | Store() | AtomicAdd():
-                    pass
+            if isinstance(s, Let) and isinstance(s.op, Reduce):
+                there = maps[s.op.arg, s.op.axis]
+                if not isinstance(there, Cols) or there.warps != 1:
+                    raise Misfit(f"{s.name} reduces along an axis that several warps share")
 
 
 def _made(s: Stmt) -> tuple[str, ...]:

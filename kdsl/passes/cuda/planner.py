@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kdsl.ir.nodes import (
-    AtomicAdd, Block, Const, Dot, ForRange, ForTiles, Func, Guard, Let, Load, Store,
+    Along, AtomicAdd, Block, Const, Dot, ForRange, ForTiles, Func, Guard, Let, Load, Store,
 )  # fmt: skip
 from kdsl.ir.walk import index_operands, operands
 from kdsl.passes.cpu.facts import Facts
@@ -372,8 +372,6 @@ class Planner:
 
     def _is_staged(self, store: Store | AtomicAdd) -> bool:
         """Blocks of 16-bit elements are written by rows: a fragment has only 4 bytes of one."""
-        from kdsl.ir.nodes import Along
-
         dtype = self.func.tensor(store.tensor).dtype
         last = store.index[-1] if store.index else None
         value = self.kinds.bare(store.value)
@@ -388,8 +386,8 @@ class Planner:
         if not step.staged:
             return 0
         value = self.kinds.bare(step.store.value)
-        rows, cols = (self._size(a) for a in self.facts.axes[value])
-        return _bytes((max(rows, cols), max(rows, cols))) if rows != cols else _bytes((rows, cols))
+        rows, cols = (to.size for to in self._maps(value))
+        return _bytes((rows, cols))
 
     def _arrays(self) -> Arrays:
         shapes = {v: self._maps(v) for v in self.members}

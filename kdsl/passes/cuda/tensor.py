@@ -76,7 +76,10 @@ def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
     layouts = [(solve(func, func.phases[0], tiles, warps), warps) for warps in shapes]
     layout, warps = min(layouts, key=lambda found: len(found[0].staged))
     slots = schedule.slots or (1 if reduces else 2)
-    return Planner(func, tiles, layout, warps, sites, slots, schedule.early).plan()
+    plan = Planner(func, tiles, layout, warps, sites, slots, schedule.early).plan()
+    if plan.smem > SHARED:
+        raise Misfit(f"a block would need {plan.smem} bytes of shared memory")
+    return plan
 
 
 def _check_products(func: Func, phase: Parallel) -> None:
