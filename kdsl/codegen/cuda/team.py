@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from kdsl import paths
 from kdsl.codegen.context import c_name
-from kdsl.codegen.cpu.names import Names, header_names
-from kdsl.codegen.cpu.ops import COMPUTE, STORED
+from kdsl.codegen.cpu.names import Names
+from kdsl.codegen.cpu.ops import COMPUTE
 from kdsl.codegen.cpu.scope import Scope
-from kdsl.codegen.cpu.source import PhasePrinter
 from kdsl.codegen.cpu.steps import print_steps
 from kdsl.codegen.cpu.text import mentions
 from kdsl.codegen.cuda.hostside import HostSizes
+from kdsl.codegen.cuda.phase import KernelPrinter, reserved_names
 from kdsl.codegen.cuda.text import DeviceText
 from kdsl.codegen.device import DevicePhase
 from kdsl.dims import Extent
-from kdsl.ir.nodes import Func, ScratchBuffer
+from kdsl.ir.nodes import Func
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Buffer, Pack, PhasePlan, Product, Transpose, all_steps
 from kdsl.passes.cuda.team import TeamPlan
@@ -25,12 +22,6 @@ from kdsl.passes.cuda.team import TeamPlan
 SHARED = 96 << 10
 #: Blocks that may run at once where each has such a part.
 RESIDENT = 1024
-
-
-@cache
-def _header_names() -> frozenset[str]:
-    folder = paths.include_dir() / "kdsl"
-    return header_names(folder / "cuda") | header_names(folder)
 
 
 class TeamScope(Scope):
@@ -65,7 +56,7 @@ class _HostScope(TeamScope):
         return super().lanes(axis).replace("whole(", "kdsl::whole(")
 
 
-class TeamPhase(PhasePrinter):
+class TeamPhase(KernelPrinter):
     """Prints one phase as a kernel."""
 
     def __init__(self, exported: str, team: TeamPlan, number: int, scratch: list[str]) -> None:
@@ -77,12 +68,7 @@ class TeamPhase(PhasePrinter):
         self.host = HostSizes(self.func)
 
     def make_scope(self, facts: Facts) -> Scope:
-        return TeamScope(self.func, facts, self.plan, Names(_header_names()), self.threads)
-
-    def scratch_bytes(self, scratch: ScratchBuffer) -> str:
-        dtype = self.scope.tensor_dtype(scratch.name)
-        sizes = [self.scope.extent(e) for e in scratch.type.shape]
-        return f"tensor_room<{STORED[dtype.name]}>({', '.join(sizes)})"
+        return TeamScope(self.func, facts, self.plan, Names(reserved_names()), self.threads)
 
     def kernel(self) -> tuple[DeviceText, DevicePhase]:
         """The kernel, and how it is launched."""
@@ -127,9 +113,6 @@ class TeamPhase(PhasePrinter):
         )
         return text, DevicePhase(symbol, self.threads, smem, blocks)
 
-    def summary(self) -> str:
-        return super().summary().replace("one task is", "a block takes", 1)
-
     # ---- buffers
 
     def _memory(self, arrays: list[Buffer]) -> tuple[int, list[str]]:
@@ -154,9 +137,7 @@ class TeamPhase(PhasePrinter):
         count = 1
         for f in factors:
             count *= int(f)
-        size = {"bool": 1, "float": 4, "double": 8}.get(COMPUTE[buffer.dtype])
-        size = size or int(COMPUTE[buffer.dtype][1:]) // 8
-        return (count * size + 63) // 64 * 64
+        return (count * _width(buffer) + 63) // 64 * 64
 
     def _host_bytes(self, arrays: list[Buffer]) -> str:
         host = _HostScope(self.func, self.scope.facts, self.plan, Names(frozenset()), self.threads)
@@ -164,11 +145,15 @@ class TeamPhase(PhasePrinter):
         for b in arrays:
             assert b.lane is not None
             sizes = [*([host.room(b.row)] if b.row else []), host.lanes(b.lane)]
-            kind = COMPUTE[b.dtype]
-            width = {"bool": 1, "float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8
-            parts.append(f"kdsl::tensor_room<char>({', '.join(sizes)}, {width})")
+            parts.append(f"kdsl::tensor_room<char>({', '.join(sizes)}, {_width(b)})")
         return f"kdsl::total_room({', '.join(parts)})"
 
     def _device(self, host: str) -> str:
         """A size of the host as the kernel says it."""
         return host.replace("kdsl::", "")
+
+
+def _width(buffer: Buffer) -> int:
+    """Bytes of an element."""
+    kind = COMPUTE[buffer.dtype]
+    return {"bool": 1, "float": 4, "double": 8}.get(kind) or int(kind[1:]) // 8

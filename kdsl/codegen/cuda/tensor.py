@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from kdsl import paths
 from kdsl.codegen.context import c_name
-from kdsl.codegen.cpu.names import Names, header_names
-from kdsl.codegen.cpu.ops import STORED, bare, compute_type, literal, paren, spell
+from kdsl.codegen.cpu.names import Names
+from kdsl.codegen.cpu.ops import bare, compute_type, literal, paren, spell
 from kdsl.codegen.cpu.scope import Scope
-from kdsl.codegen.cpu.source import PhasePrinter
 from kdsl.codegen.cpu.text import mentions
 from kdsl.codegen.cuda.fragment import Fragments
 from kdsl.codegen.cuda.hostside import HostSizes
+from kdsl.codegen.cuda.phase import KernelPrinter, reserved_names
 from kdsl.codegen.cuda.regions import Regions
 from kdsl.codegen.cuda.registers import Registers
 from kdsl.codegen.cuda.text import DeviceText
 from kdsl.codegen.cuda.tiles import Tiles
 from kdsl.codegen.device import DevicePhase
 from kdsl.ir.nodes import (
-    Bound, Const, Dot, Ew, ForRange, ForTiles, Guard, Let, Load, ScratchBuffer,
+    Bound, Const, Dot, Ew, ForRange, ForTiles, Guard, Let, Load,
 )  # fmt: skip
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Check, Comparison, Define, PhasePlan, Plan, Term
@@ -29,13 +26,6 @@ from kdsl.passes.cuda.tensor_plan import (
     StageIn, Step, StoreOut, Sync, TensorPlan,
 )  # fmt: skip
 from kdsl.passes.names import is_temporary
-
-
-@cache
-def _header_names() -> frozenset[str]:
-    folder = paths.include_dir() / "kdsl"
-    own = frozenset("mi ci hi ei masked turn slot".split())
-    return header_names(folder / "cuda") | header_names(folder) | own
 
 
 class TensorScope(Scope):
@@ -53,7 +43,7 @@ class TensorScope(Scope):
         return f"(i64){paren(text)}" if bound else text
 
 
-class TensorPhase(PhasePrinter):
+class TensorPhase(KernelPrinter):
     """Prints one phase as a kernel for tensor cores."""
 
     def __init__(self, exported: str, plan: TensorPlan, number: int, many: bool) -> None:
@@ -75,12 +65,7 @@ class TensorPhase(PhasePrinter):
         return self.tiles.rows16
 
     def make_scope(self, facts: Facts) -> Scope:
-        return TensorScope(self.func, facts, self.plan, Names(_header_names()))
-
-    def scratch_bytes(self, scratch: ScratchBuffer) -> str:
-        dtype = self.scope.tensor_dtype(scratch.name)
-        sizes = [self.scope.extent(e) for e in scratch.type.shape]
-        return f"tensor_room<{STORED[dtype.name]}>({', '.join(sizes)})"
+        return TensorScope(self.func, facts, self.plan, Names(reserved_names()))
 
     # ---- the kernel
 
@@ -110,7 +95,7 @@ class TensorPhase(PhasePrinter):
 
     def summary(self) -> str:
         place = f", phase {self.place + 1}" if self.many else ""
-        return super().summary().replace("one task is", "a block takes", 1) + place
+        return super().summary() + place
 
     def _task(self, body: str) -> list[str]:
         """Which iteration the block has; where later ones are longer they go first."""
