@@ -249,6 +249,7 @@ class Compiler:
             hashlib.sha256(source.text.text.encode()).hexdigest(),
             tuple(self._compiled(spec, some) for spec in dict.fromkeys(s.on("cpu") for s in some)),
             tuple(dict.fromkeys(s.target for s in some)),
+            source.differentiable,
         )
 
     def _compiled(self, spec: Specialisation, some: Collection[Specialisation]) -> Compiled:
@@ -384,7 +385,7 @@ class Compiler:
                 source.signature.text,
                 repr(source.signature.dtype_vars),
                 repr(source.captured(dict(spec.statics))),
-                str(source.strict),
+                f"{source.strict} {source.differentiable}",
                 str(spec),
                 repr(sorted(self.tiles.items())),
             ]

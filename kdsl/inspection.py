@@ -113,6 +113,8 @@ def _function(facts: dict[str, Json]) -> list[str]:
     match facts.get("kdsl"):
         case {"version": version}:
             lines.append(f"  compiled by kdsl {version}")
+    if facts.get("differentiable") is False:
+        lines.append("  no gradient: takes tensors of Torch that require grad")
     for key in ("targets", "require", "returns"):
         if values := _list(facts.get(key)):
             lines.append(f"  {key}: {', '.join(map(str, values))}")

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from kdsl.dispatch import Dispatch
 from kdsl.driver import Compiler, check_target
@@ -24,9 +24,16 @@ Function = Callable[..., None]
 @overload
 def kernel(function: Function, /) -> Kernel: ...
 @overload
-def kernel(*, strict: bool = False, source: str | None = None) -> Callable[[Function], Kernel]: ...
 def kernel(
-    function: Function | None = None, /, *, strict: bool = False, source: str | None = None
+    *, strict: bool = False, differentiable: Literal[False] | None = None, source: str | None = None
+) -> Callable[[Function], Kernel]: ...
+def kernel(
+    function: Function | None = None,
+    /,
+    *,
+    strict: bool = False,
+    differentiable: Literal[False] | None = None,
+    source: str | None = None,
 ) -> Kernel | Callable[[Function], Kernel]:
     """Decorator: a Python function in kdsl's language becomes a kernel.
 
@@ -37,15 +44,21 @@ def kernel(
 
     Args:
         strict: compile each operation as it stands: no contraction, no rewriting.
+        differentiable: False says that the results have no gradient, as those of `argmax` have
+            none. Torch tensors that require grad are then taken as plain data; otherwise they are
+            refused, for results would be cut off from their graph.
         source: the function's text, where Python cannot find it (made by `exec`, say).
 
     Raises:
+        TypeError: no function; a `differentiable` that is neither False nor None.
         KernelSyntaxError, KernelTypeError: the signature is not one of the language. What is wrong
             in the body shows when it is compiled.
     """
     if function is None:
-        return functools.partial(Kernel, strict=strict, source=source)
-    return Kernel(function, strict=strict, source=source)
+        return functools.partial(
+            Kernel, strict=strict, differentiable=differentiable, source=source
+        )
+    return Kernel(function, strict=strict, differentiable=differentiable, source=source)
 
 
 class Kernel(Dispatcher):
@@ -63,11 +76,16 @@ class Kernel(Dispatcher):
     # There is no `__call__` here: one in Python would cost more than all the rest of a call.
 
     def __init__(
-        self, function: Function, *, strict: bool = False, source: str | None = None
+        self,
+        function: Function,
+        *,
+        strict: bool = False,
+        differentiable: Literal[False] | None = None,
+        source: str | None = None,
     ) -> None:
         if isinstance(function, staticmethod):
             function = function.__func__
-        self._set_up(capture(function, strict=strict, source=source))
+        self._set_up(capture(function, strict=strict, differentiable=differentiable, source=source))
 
     def _set_up(self, source: KernelSource) -> None:
         self._source = source
@@ -111,6 +129,11 @@ class Kernel(Dispatcher):
     def signature(self) -> str:
         """The signature as messages show it."""
         return self._source.signature.text
+
+    @property
+    def differentiable(self) -> bool | None:
+        """False where the kernel was said to have no gradient, else None."""
+        return self._source.differentiable
 
     @property
     def __signature__(self) -> inspect.Signature:

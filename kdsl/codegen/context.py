@@ -44,6 +44,7 @@ class KernelUnit:
         line: of the `def`.
         sha256: of the kernel's source text.
         targets: "cpu", "cuda:sm_80".
+        differentiable: False: its results have no gradient.
     """
 
     signature: Signature
@@ -53,6 +54,7 @@ class KernelUnit:
     sha256: str
     specialisations: tuple[Compiled, ...]
     targets: tuple[str, ...] = ("cpu",)
+    differentiable: bool | None = None
 
     @property
     def name(self) -> str:

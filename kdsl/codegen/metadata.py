@@ -29,7 +29,7 @@ def metadata(unit: KernelUnit) -> dict[str, Json]:
         "dtypes": {v.name: [d.name for d in v.choices] for v in signature.dtype_vars},
         "require": list(requirements(unit)),
         "returns": [p.name for p in signature.of_kind("out")],
-        "differentiable": None,
+        "differentiable": unit.differentiable,
         "targets": list(unit.targets),
         "specialisations": [
             {

@@ -55,6 +55,8 @@ class KernelSource(FunctionSource):
     helpers: dict[FunctionType, FunctionSource] = field(default_factory=dict, compare=False)
     #: Values of the static parameters that are not in `signature`.
     fixed: tuple[tuple[str, object], ...] = ()
+    #: False where its author says that its results have no gradient.
+    differentiable: bool | None = None
 
     @property
     def name(self) -> str:
@@ -167,7 +169,7 @@ def read_helper(fn: FunctionType) -> FunctionSource:
 
 def capture(
     fn: object, *, source: str | None = None, strict: bool = False,
-    scope: Mapping[str, object] | None = None,
+    differentiable: bool | None = None, scope: Mapping[str, object] | None = None,
 ) -> KernelSource:  # fmt: skip
     """Reads a kernel where it is decorated.
 
@@ -175,15 +177,21 @@ def capture(
         fn: the function.
         source: its text, when its file cannot be read.
         strict: compile without contraction and rewriting.
+        differentiable: False: results have no gradient.
         scope: names that string annotations may use beside globals and closure; the caller's
             locals when left out.
 
     Raises:
-        TypeError: not a plain function.
+        TypeError: not a plain function, a `differentiable` that is neither False nor None.
         KernelSyntaxError, KernelTypeError: what its text or signature gets wrong.
     """
     if not isinstance(fn, FunctionType):
         raise TypeError(f"a kernel is a function, got {type(fn).__name__}")
+    if differentiable is not None and differentiable is not False:
+        raise TypeError(
+            f"{fn.__name__}: expected differentiable=False or None, got {differentiable!r}; kdsl "
+            "derives no gradients: leave it out, or say False where there is none"
+        )
     text, node = text_module.read(fn, source)
     if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn):
         raise KernelSyntaxError(
@@ -210,7 +218,7 @@ def capture(
     functions = {p.name: p.default for p in signature if p.type is FunctionType}
     fixed = tuple((name, value) for name, value in functions.items() if value is not MISSING)
     signature = signature.without(functions)
-    kernel = KernelSource(fn, text, node, signature, strict, fixed=fixed)
+    kernel = KernelSource(fn, text, node, signature, strict, {}, fixed, differentiable)
     _check_dims_used(kernel)
     return kernel
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from kdsl.codegen.metadata import metadata, metadata_text
 from tests.codegen import samples
@@ -60,3 +61,10 @@ def test_the_type_schema_has_the_result_first():
 def test_the_text_in_a_file_is_the_same_data():
     for unit in samples.kernels():
         assert json.loads(metadata_text(unit)) == metadata(unit)
+
+
+def test_it_says_where_there_is_no_gradient():
+    assert metadata(samples.axpy())["differentiable"] is None
+    constant = replace(samples.axpy(), differentiable=False)
+    assert metadata(constant)["differentiable"] is False
+    assert '"differentiable": false' in metadata_text(constant)
