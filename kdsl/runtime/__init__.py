@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         remove_global_func,
     )
     from kdsl.runtime.linked import system_lib
+    from kdsl.runtime.module_object import ModuleObject
     from kdsl.runtime.streams import current_stream, use_stream
     from kdsl.runtime.tensors import from_dlpack
     from kdsl.runtime.values import Device, DType, Shape
@@ -38,6 +39,7 @@ __all__ = [
     "List",
     "Map",
     "Module",
+    "ModuleObject",
     "Object",
     "Shape",
     "Tensor",
@@ -60,6 +62,7 @@ _HOMES = {
     "functions": "convert get_global_func list_global_func_names register_error "
     "register_global_func remove_global_func",
     "linked": "system_lib",
+    "module_object": "ModuleObject",
     "streams": "current_stream use_stream",
     "tensors": "from_dlpack",
     "values": "DType Device Shape",

@@ -301,7 +301,3 @@ def _shown(values: Iterable[Any]) -> str:
 def hash_of(value: Any) -> int:
     """The identity of what a container holds, which many Python objects may stand for."""
     return _core.Object.__hash__(value)
-
-
-#: What the core makes of an object, by TVM FFI's type index.
-CLASSES: dict[int, type] = {_ARRAY: Array, _MAP: Map, _LIST: List, _DICT: Dict}

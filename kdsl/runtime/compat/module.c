@@ -1,20 +1,13 @@
 // module.c: libraries of packed functions as Module objects, from files and linked in.
 #define _GNU_SOURCE 1
+#include "module.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "builtin.h"
-
 #define PREFIX "__tvm_ffi_"
-
-typedef struct {
-  TVMFFIObject header;
-  TVMFFIObject* imports;  // an Array; where reflection says that field `imports_` is
-  void* handle;           // of dlopen; NULL: functions that were linked in
-  char* prefix;           // in front of the names of those
-} Module;
 
 static Names symbols;  // of linked-in functions; guarded by the lock
 static void** symbol_list;
@@ -26,19 +19,24 @@ static int32_t context_count;
 
 // ---- a library ---------------------------------------------------------------------------------
 
+// What `malloc` gave: the pointer to the class is in front of the object.
+static void** block_of(Module* module) { return (void**)module - 1; }
+
 static void delete_module(void* object, int flags) {
   Module* self = object;
   // The library stays: functions, objects and threads of it may live on.
   if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong && self->imports) release(self->imports);
   if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) {
     free(self->prefix);
-    free(self);
+    free(block_of(self));
   }
 }
 
 static Module* new_module(void* handle, const char* prefix) {
-  Module* self = calloc(1, sizeof *self);
-  if (!self) return NULL;
+  void** block = calloc(1, sizeof *block + sizeof(Module));
+  if (!block) return NULL;
+  Module* self = (Module*)(block + 1);
+  memcpy(block, &module_class, sizeof *block);
   start_object(self, kTVMFFIModule, delete_module);
   self->handle = handle;
   self->prefix = strdup(prefix);
@@ -181,10 +179,20 @@ typedef struct {
   int64_t imports;
 } Question;
 
+// Only our own: of another runtime's we know nothing.
+static int want_module(const TVMFFIAny* args, int32_t count, int32_t at, Module** out) {
+  if (!want(args, count, at, kTVMFFIModule, out)) return 0;
+  if ((*out)->header.deleter == delete_module) return 1;
+  fail("RuntimeError",
+       "argument #%d is a module that another library has made, which needs "
+       "apache-tvm-ffi",
+       at);
+  return 0;
+}
+
 static int read_question(const TVMFFIAny* args, int32_t count, Question* out) {
   out->imports = 0;
-  return want(args, count, 0, kTVMFFIModule, &out->module) &&
-         want_text(args, count, 1, &out->name) &&
+  return want_module(args, count, 0, &out->module) && want_text(args, count, 1, &out->name) &&
          (count < 3 || want_int(args, count, 2, &out->imports));
 }
 
@@ -202,13 +210,26 @@ static int answer_function(TVMFFIAny* result, Module* module, void* entry) {
   return answer_object(result, function);
 }
 
+static int find_function(const Question* q, TVMFFIAny* result) {
+  Module* holder;
+  void* entry = look_up(q->module, PREFIX, q->name, q->imports != 0, &holder);
+  return entry ? answer_function(result, holder, entry) : 0;
+}
+
+int module_function(Module* module, TVMFFIByteArray name, TVMFFIAny* result) {
+  Question q = {module, name, 0};
+  return find_function(&q, result);
+}
+
+int module_has_function(Module* module, TVMFFIByteArray name) {
+  Module* holder;
+  return look_up(module, PREFIX, name, 0, &holder) != NULL;
+}
+
 BUILTIN(get_function) {
   UNUSED();
   Question q;
-  Module* holder;
-  if (!read_question(args, count, &q)) return -1;
-  void* entry = look_up(q.module, PREFIX, q.name, q.imports != 0, &holder);
-  return entry ? answer_function(result, holder, entry) : 0;
+  return read_question(args, count, &q) ? find_function(&q, result) : -1;
 }
 
 BUILTIN(implements_function) {
@@ -219,24 +240,29 @@ BUILTIN(implements_function) {
   return answer_bool(result, look_up(q.module, PREFIX, q.name, q.imports != 0, &holder) != NULL);
 }
 
-static int describe(const char* prefix, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  Question q;
+static int describe(const char* prefix, const Question* q, TVMFFIAny* result) {
   Module* holder;
   TVMFFISafeCallType entry;
-  if (!read_question(args, count, &q)) return -1;
-  void* found = look_up(q.module, prefix, q.name, q.imports != 0, &holder);
+  void* found = look_up(q->module, prefix, q->name, q->imports != 0, &holder);
   memcpy(&entry, &found, sizeof entry);
   return entry ? entry(NULL, NULL, 0, result) : 0;
 }
 
+int module_says(Module* module, const char* prefix, TVMFFIByteArray name, TVMFFIAny* result) {
+  Question q = {module, name, 0};
+  return describe(prefix, &q, result);
+}
+
 BUILTIN(function_metadata) {
   UNUSED();
-  return describe(PREFIX "_metadata_", args, count, result);
+  Question q;
+  return read_question(args, count, &q) ? describe(METADATA_PREFIX, &q, result) : -1;
 }
 
 BUILTIN(function_doc) {
   UNUSED();
-  return describe(PREFIX "_doc_", args, count, result);
+  Question q;
+  return read_question(args, count, &q) ? describe(DOC_PREFIX, &q, result) : -1;
 }
 
 // ---- a module itself
@@ -251,11 +277,9 @@ static int imports_module(Module* from, const Module* wanted) {
   return found;
 }
 
-BUILTIN(import_module) {
-  UNUSED();
-  Module *module, *other;
-  if (!want(args, count, 0, kTVMFFIModule, &module)) return -1;
-  if (!want(args, count, 1, kTVMFFIModule, &other)) return -1;
+int module_import(Module* module, const TVMFFIAny* value) {
+  Module* other;
+  if (!want_module(value, 1, 0, &other)) return -1;
   if (imports_module(other, module)) {
     return fail("RuntimeError", "Cyclic dependency detected during import");
   }
@@ -263,7 +287,7 @@ BUILTIN(import_module) {
   TVMFFIAny* items = calloc((size_t)cell->size + 1, sizeof *items);
   if (!items) return no_memory();
   if (cell->size) memcpy(items, cell->data, (size_t)cell->size * sizeof *items);
-  items[cell->size] = args[1];
+  items[cell->size] = *value;
   TVMFFIObject* longer = new_sequence(kTVMFFIArray, items, cell->size + 1);
   free(items);
   if (!longer) return no_memory();
@@ -272,10 +296,7 @@ BUILTIN(import_module) {
   return 0;
 }
 
-BUILTIN(clear_imports) {
-  UNUSED();
-  Module* module;
-  if (!want(args, count, 0, kTVMFFIModule, &module)) return -1;
+int module_drop_imports(Module* module) {
   TVMFFIObject* empty = new_sequence(kTVMFFIArray, NULL, 0);
   if (!empty) return no_memory();
   release(module->imports);
@@ -283,14 +304,29 @@ BUILTIN(clear_imports) {
   return 0;
 }
 
+BUILTIN(import_module) {
+  UNUSED();
+  Module* module;
+  if (!want_module(args, count, 0, &module)) return -1;
+  return want(args, count, 1, kTVMFFIModule, &(Module*){0}) ? module_import(module, &args[1]) : -1;
+}
+
+BUILTIN(clear_imports) {
+  UNUSED();
+  Module* module;
+  return want_module(args, count, 0, &module) ? module_drop_imports(module) : -1;
+}
+
 BUILTIN(module_kind) {
   UNUSED();
-  return text_value(kTVMFFIStr, LITERAL("library"), result);
+  Module* module;
+  if (!want_module(args, count, 0, &module)) return -1;
+  return text_value(kTVMFFIStr, LITERAL(MODULE_KIND), result);
 }
 
 BUILTIN(module_properties) {
   UNUSED();
-  return answer_int(result, 3);  // can be written as bytes, can run
+  return answer_int(result, MODULE_PROPERTIES);
 }
 
 BUILTIN(inspect_source) {

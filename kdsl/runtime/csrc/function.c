@@ -217,9 +217,18 @@ static int take_schema(Function* fn, PyObject* schema) {
   return 0;
 }
 
+// The same of a module object, which is asked by method.
+static PyObject* object_text(const Function* fn, const char* method) {
+  return PyObject_CallMethod(fn->library, method, "OO", fn->name, Py_True);
+}
+
 static PyObject* module_schema(const Function* fn) {
-  PyObject* metadata = module_text(fn, "__tvm_ffi__metadata_");
-  PyObject* doc = metadata ? module_text(fn, "__tvm_ffi__doc_") : NULL;
+  int of_object = rt_handle_object(fn->library) != NULL;
+  PyObject* metadata = of_object ? object_text(fn, "get_function_metadata")
+                                 : module_text(fn, "__tvm_ffi__metadata_");
+  PyObject* doc = NULL;
+  if (metadata)
+    doc = of_object ? object_text(fn, "get_function_doc") : module_text(fn, "__tvm_ffi__doc_");
   PyObject* parse = doc ? rt_import("kdsl.runtime.schema", "parse") : NULL;
   PyObject* schema =
       parse ? PyObject_CallFunctionObjArgs(parse, fn->name, metadata, doc, NULL) : NULL;
@@ -302,7 +311,7 @@ static PyObject* function_repr(PyObject* self) {
 static PyObject* function_reduce(PyObject* self, PyObject* unused) {
   (void)unused;
   Function* fn = (Function*)self;
-  if (fn->library == Py_None) {
+  if (fn->library == Py_None || rt_handle_object(fn->library)) {
     return PyErr_Format(PyExc_TypeError, "cannot pickle %U: it belongs to no file", fn->name);
   }
   PyObject* restore = rt_import("kdsl.runtime.module", "load_function");
@@ -323,7 +332,7 @@ static PyGetSetDef getters[] = {
     {"__signature__", schema_attribute, NULL, NULL, "signature"},
     {"__text_signature__", schema_attribute, NULL, NULL, "text_signature"},
     {"metadata", schema_attribute, NULL, "The module's JSON metadata, a dict.", "metadata"},
-    {"library", get_library, NULL, "The Library it came from, or None.", NULL},
+    {"library", get_library, NULL, "The Library or ModuleObject it came from, or None.", NULL},
     {"release_gil", get_release_gil, set_release_gil,
      "Whether other Python threads may run during a call.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -12,7 +12,7 @@ typedef struct {
   PyObject* weak_references;
 } Handle;
 
-static PyTypeObject *object_type, *sequence_type, *mapping_type;
+static PyTypeObject *object_type, *sequence_type, *mapping_type, *module_type;
 
 // ---- making -----------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ static PyObject* make(PyTypeObject* type, const ArrayKind* kind, TVMFFIObject* o
 static PyTypeObject* class_of(int32_t type_index) {
   static PyObject* classes;
   if (type_index < kTVMFFIArray || type_index > kTVMFFIDict) return object_type;
-  if (!classes) classes = rt_import("kdsl.runtime.containers", "CLASSES");
+  if (!classes) classes = rt_import("kdsl.runtime.classes", "CLASSES");
   PyObject* number = classes ? PyLong_FromLong(type_index) : NULL;
   PyObject* found = number ? PyDict_GetItemWithError(classes, number) : NULL;
   Py_XDECREF(number);
@@ -332,6 +332,25 @@ static PyObject* mapping_items(PyObject* self, PyObject* unused) {
   return rt_to_python(&handle->kind, &value);
 }
 
+// ---- modules ----------------------------------------------------------------------------------
+
+// Where every release has them; what is in front of a Module object is its library's affair.
+#define MODULE_IMPORTS(object) (*(TVMFFIObject**)((object) + 1))
+
+static PyObject* module_imports(PyObject* self, PyObject* unused) {
+  (void)unused;
+  Handle* handle = (Handle*)self;
+  TVMFFIAny imports = {.type_index = kTVMFFIArray, .v_obj = MODULE_IMPORTS(handle->object)};
+  if (!imports.v_obj) return PyTuple_New(0);
+  return rt_copy_to_python(&handle->kind, &imports);
+}
+
+static PyObject* module_keep(PyObject* self, PyObject* unused) {
+  (void)unused;
+  rt_incref(((Handle*)self)->object);
+  Py_RETURN_NONE;
+}
+
 // ---- types ------------------------------------------------------------------------------------
 
 static PyMethodDef object_methods[] = {
@@ -362,6 +381,21 @@ static PyMethodDef mapping_methods[] = {
     {"_erase", mapping_erase, METH_O, NULL},      {"_clear", mapping_clear, METH_NOARGS, NULL},
     {"_items", mapping_items, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 
+// A function of the module, under its name; it keeps the module and takes its metadata from there.
+static PyObject* module_function(PyObject* self, PyObject* arguments) {
+  PyObject *function, *name;
+  if (!PyArg_ParseTuple(arguments, "O!U", rt_function_type, &function, &name)) return NULL;
+  TVMFFIObject* object = rt_function_object(function);
+  if (!object) return NULL;
+  const TVMFFIFunctionCell* cell = (const TVMFFIFunctionCell*)(object + 1);
+  return rt_function_new(cell->safe_call, object, name, self);
+}
+
+static PyMethodDef module_methods[] = {{"_imports", module_imports, METH_NOARGS, NULL},
+                                       {"_function", module_function, METH_VARARGS, NULL},
+                                       {"_keep", module_keep, METH_NOARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+
 static PyType_Slot object_slots[] = {
     {Py_tp_doc, "Something that a module made and Python has no type for; it can be passed back."},
     {Py_tp_dealloc, handle_dealloc},
@@ -379,6 +413,8 @@ static PyType_Slot sequence_slots[] = {
 static PyType_Slot mapping_slots[] = {
     {Py_tp_new, mapping_new}, {Py_tp_methods, mapping_methods}, {0, NULL}};
 
+static PyType_Slot module_slots[] = {{Py_tp_methods, module_methods}, {0, NULL}};
+
 static PyType_Spec object_spec = {
     "kdsl.runtime.Object", sizeof(Handle), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | RT_TPFLAGS_DISALLOW_INSTANTIATION, object_slots};
@@ -386,6 +422,9 @@ static PyType_Spec sequence_spec = {"kdsl.runtime._core.Sequence", sizeof(Handle
                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, sequence_slots};
 static PyType_Spec mapping_spec = {"kdsl.runtime._core.Mapping", sizeof(Handle), 0,
                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, mapping_slots};
+static PyType_Spec module_spec = {
+    "kdsl.runtime._core.ModuleHandle", sizeof(Handle), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | RT_TPFLAGS_DISALLOW_INSTANTIATION, module_slots};
 
 static int add_type(PyObject* module, PyTypeObject** type, PyType_Spec* spec, const char* name) {
   if (!*type && spec == &object_spec) *type = (PyTypeObject*)PyType_FromSpec(spec);
@@ -397,5 +436,6 @@ int rt_handle_init(PyObject* module) {
   // A second import in one process gets the same types: objects of the first one live on.
   if (add_type(module, &object_type, &object_spec, "Object")) return -1;
   if (add_type(module, &sequence_type, &sequence_spec, "Sequence")) return -1;
-  return add_type(module, &mapping_type, &mapping_spec, "Mapping");
+  if (add_type(module, &mapping_type, &mapping_spec, "Mapping")) return -1;
+  return add_type(module, &module_type, &module_spec, "ModuleHandle");
 }
