@@ -63,6 +63,12 @@ def official() -> Path:
     return build("official", [SOURCES / "official.cc"], flags)
 
 
+def native() -> Path:
+    """The same text with kdsl's headers."""
+    flags = ["-std=c++17", f"-I{ROOT / 'include'}"]
+    return build("native", [SOURCES / "official.cc"], flags)
+
+
 def _extension(name: str, sources: Sequence[Path], flags: Sequence[str]) -> ModuleType:
     include = f"-I{sysconfig.get_path('include')}"
     path = build(name, sources, [*flags, include])
