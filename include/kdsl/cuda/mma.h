@@ -48,21 +48,18 @@ KDSL_DEV void load_matrices_turned(u32 (&r)[4], u32 at) {
                : "memory");
 }
 
-/// Where a lane reads 16 x 16 blocks of a tile. The swizzle is in a few addresses, one for each
-/// block of a panel's row; everything else is an immediate offset.
+/// Where a lane reads 16 x 16 blocks of a tile. Rows start at multiples of their size, so blocks
+/// along one differ in the bits that the swizzle turns; everything else is an immediate offset.
 template <class T>
 struct Blocks {
   static constexpr int kBlocks = T::kWidth / 16;
-  u32 address[kBlocks];
-  KDSL_FN Blocks(T tile, int row, int chunk) {
-    KDSL_UNROLL for (int k = 0; k < kBlocks; k++) address[k] = tile.at(row, chunk ^ (2 * k));
-  }
+  u32 first;
+  KDSL_FN Blocks(T tile, int row, int chunk) : first(tile.at(row, chunk)) {}
   KDSL_FN u32 at(int down, int along) const {
-    return address[along % kBlocks] + down * 16 * T::kRowBytes + along / kBlocks * T::kPanel;
+    return (first ^ (u32)(along % kBlocks * 32)) + down * 16 * T::kRowBytes +
+           along / kBlocks * T::kPanel;
   }
-  KDSL_FN void move(int slot) {
-    KDSL_UNROLL for (int k = 0; k < kBlocks; k++) address[k] += slot * T::kBytes;
-  }
+  KDSL_FN void move(int slot) { first += slot * T::kBytes; }
 };
 
 /// Operands of a product. `load` gives rows 16 m... and depths 16 k... of the left one, or columns
@@ -268,19 +265,27 @@ KDSL_DEV void store_staged(T tile, const float (&x)[M][N][4], int row, int col,
   constexpr int per_row = T::kCols / 8, all = T::kRows * per_row, down = Threads / per_row;
   // Where a thread goes down by whole turns of the swizzle, one address serves all its chunks.
   constexpr bool simple = Threads % per_row == 0 && down % 8 == 0;
-  const u32 first = tile.at(member() / per_row, member() % per_row);
+  const int r0 = member() / per_row, c0 = member() % per_row * 8;
+  const u32 first = tile.at(r0, c0 / 8);
+  typename T::Element* const start = to + r0 * stride + c0;
   KDSL_UNROLL for (int i = 0; i < (all + Threads - 1) / Threads; i++) {
     const int at = member() + i * Threads;
-    const int r = simple ? member() / per_row + i * down : at / per_row;
-    const int c = simple ? member() % per_row * 8 : at % per_row * 8;
-    if (r >= T::kRows || r >= rows || c >= cols) continue;
+    const int r = simple ? r0 + i * down : at / per_row, c = simple ? c0 : at % per_row * 8;
+    if (all % Threads != 0 && r >= T::kRows) continue;
     u32 chunk[4];
     lds16(simple ? first + i * down * T::kRowBytes : tile.at(r, c / 8), chunk);
-    typename T::Element* const p = to + r * stride + c;
-    if (c + 8 <= cols)
-      stg16(p, chunk);
-    else
-      for (int e = 0; e < cols - c; e++) p[e].bits = (u16)(chunk[e / 2] >> e % 2 * 16);
+    typename T::Element* const p = simple ? start + i * down * stride : to + r * stride + c;
+    stg16(p, chunk, r < rows && c + 8 <= cols);
+  }
+  if (cols >= T::kCols) return;
+  // What is less than a chunk at the end of a row.
+#pragma unroll 1
+  for (int i = member(); i < all; i += Threads) {
+    const int r = i / per_row, c = i % per_row * 8;
+    if (r >= rows || c + 8 <= cols) continue;
+#pragma unroll 1
+    for (int e = 0; e < cols - c; e++)
+      to[r * stride + c + e].bits = lds2(tile.at(r, c / 8) + 2 * e);
   }
 }
 

@@ -14,14 +14,21 @@ KDSL_DEV void lds16(u32 at, u32 (&x)[4]) {
                : "r"(at)
                : "memory");
 }
+KDSL_DEV u16 lds2(u32 at) {
+  u16 x;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(at) : "memory");
+  return x;
+}
 KDSL_DEV void sts4(u32 at, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(x) : "memory");
 }
-/// 16 bytes at once: nvcc would split a plain store of a struct.
-KDSL_DEV void stg16(void* p, const u32 (&x)[4]) {
-  asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(x[0]), "r"(x[1]), "r"(x[2]),
-               "r"(x[3])
-               : "memory");
+/// 16 bytes at once, or nothing: nvcc would split a plain store of a struct, and branch around it.
+KDSL_DEV void stg16(void* p, const u32 (&x)[4], bool real) {
+  asm volatile(
+      "{\n\t.reg .pred real;\n\tsetp.ne.s32 real, %5, 0;\n\t"
+      "@real st.global.v4.b32 [%0], {%1,%2,%3,%4};\n\t}" ::"l"(p),
+      "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"((int)real)
+      : "memory");
 }
 
 /// Copies of 16 bytes from global memory that run on their own; groups end in order.
@@ -66,8 +73,9 @@ struct Fixed {
   KDSL_FN constexpr operator i64() const { return N; }
 };
 
-/// The team copies row-major tiles; what of the addresses is this thread's is computed once.
-template <int Threads, class T, class Stride>
+/// The team copies row-major tiles, one after the other: each is `next` elements behind the last.
+/// What of the addresses is this thread's is computed once.
+template <int Threads, class T, class Stride, class Next>
 struct Copier {
   static constexpr int kPerRow = T::kCols / 8, kAll = T::kRows * kPerRow;
   static constexpr int kSteps = (kAll + Threads - 1) / Threads, kRowStep = Threads / kPerRow;
@@ -76,57 +84,62 @@ struct Copier {
       Threads % kPerRow == 0 && kRowStep % 8 == 0 && T::kRows % kRowStep == 0;
   const typename T::Element* from;
   Stride stride;
+  Next next;
   T tile;
   u32 to;
-  KDSL_FN Copier(T tile, const typename T::Element* from, Stride stride)
+  KDSL_FN Copier(T tile, const typename T::Element* from, Stride stride, Next next)
       : from(from + row(0) * (i64)stride + col(0)),
         stride(stride),
+        next(next),
         tile(tile),
         to(tile.at(row(0), col(0) / 8)) {}
-  KDSL_FN static int row(int i) { return (member() + i * Threads) / kPerRow; }
-  KDSL_FN static int col(int i) { return (member() + i * Threads) % kPerRow * 8; }
-  /// Rows from this thread's first chunk to its i-th.
-  KDSL_FN static int down(int i) {
-    if constexpr (kSimple) return i * kRowStep;
-    return row(i) - row(0);
+  KDSL_FN static int row(int i) {
+    if constexpr (kSimple) return member() / kPerRow + i * kRowStep;
+    return (member() + i * Threads) / kPerRow;
   }
+  KDSL_FN static int col(int i) {
+    return (kSimple ? member() : member() + i * Threads) % kPerRow * 8;
+  }
+  /// Rows from this thread's first chunk to its i-th.
+  KDSL_FN static int down(int i) { return kSimple ? i * kRowStep : row(i) - row(0); }
   KDSL_FN bool has(int i) const { return kAll % Threads == 0 || member() + i * Threads < kAll; }
   KDSL_FN u32 target(int i, int slot) const {
     if constexpr (kSimple) return to + slot * T::kBytes + i * kRowStep * T::kRowBytes;
     return tile.at(row(i), col(i) / 8) + slot * T::kBytes;
   }
-  KDSL_FN const typename T::Element* source(int i, i64 offset) const {
-    if constexpr (kSimple) return from + offset + (i64)stride * (i * kRowStep);
-    return from + offset + (i64)stride * down(i) + (col(i) - col(0));
+  KDSL_FN const typename T::Element* source(int i) const {
+    return from + (i64)stride * down(i) + (col(i) - col(0));
   }
-  /// A whole tile that starts `offset` elements behind the first.
-  KDSL_FN void operator()(i64 offset, int slot = 0) const {
+  /// The next tile, of which all is there.
+  KDSL_FN void operator()(int slot = 0) {
     KDSL_UNROLL for (int i = 0; i < kSteps; i++) {
-      if (has(i)) copy16(target(i, slot), source(i, offset));
+      if (has(i)) copy16(target(i, slot), source(i));
     }
+    from += (i64)next;
   }
-  /// A tile of which `rows` are left; behind them are zeros. Nothing is read for those.
-  KDSL_FN void rows(i64 offset, int rows, int slot = 0) const {
+  /// One of which `rows` are left; behind them are zeros. Nothing is read for those.
+  KDSL_FN void rows(int rows, int slot = 0) {
     const int left = rows - row(0);
     KDSL_UNROLL for (int i = 0; i < kSteps; i++) {
-      if (has(i)) {
-        copy16(target(i, slot), source(i, offset), down(i) < left ? 16 : 0);
-      }
+      if (has(i)) copy16(target(i, slot), source(i), down(i) < left ? 16 : 0);
     }
+    from += (i64)next;
   }
-  /// A tile of which `rows` and `cols` are left.
-  KDSL_FN void part(i64 offset, int rows, int cols, int slot = 0) const {
+  /// One of which `rows` and `cols` are left.
+  KDSL_FN void part(int rows, int cols, int slot = 0) {
     KDSL_UNROLL for (int i = 0; i < kSteps; i++) {
       const int left = row(i) < rows ? min_of(max_of(cols - col(i), 0), 8) : 0;
-      if (has(i)) copy16(target(i, slot), source(i, offset), left * 2);
+      if (has(i)) copy16(target(i, slot), source(i), left * 2);
     }
+    from += (i64)next;
   }
   KDSL_FN static int min_of(int a, int b) { return a < b ? a : b; }
   KDSL_FN static int max_of(int a, int b) { return a > b ? a : b; }
 };
-template <int Threads, class T, class Stride>
-KDSL_DEV Copier<Threads, T, Stride> copier(T tile, const typename T::Element* from, Stride stride) {
-  return {tile, from, stride};
+template <int Threads, class T, class Stride, class Next = Fixed<0>>
+KDSL_DEV Copier<Threads, T, Stride, Next> copier(T tile, const typename T::Element* from,
+                                                 Stride stride, Next next = {}) {
+  return {tile, from, stride, next};
 }
 
 }  // namespace kdsl

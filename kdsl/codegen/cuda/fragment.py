@@ -1,19 +1,17 @@
-"""Expressions of one element of a fragment: a place in registers, its row and its column."""
+"""Registers of a phase: which array holds a value, and where in a tile its elements lie."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kdsl.codegen.cpu.ops import bare, compute_type, convert, literal, spell
 from kdsl.codegen.cpu.scope import Scope
-from kdsl.dtypes import DType
 from kdsl.errors import InternalError
-from kdsl.ir.nodes import Cast, Const, Ew, Iota
+from kdsl.ir.nodes import Cast
 from kdsl.passes.cuda.maps import Map, Rows
 from kdsl.passes.cuda.tensor_plan import TensorPlan
 
-#: f32 operations that the special function unit has, a few ulp off.
-FAST = frozenset("exp exp2 log log2 div sigmoid tanh".split())
+#: An element's row and column, less those of the lane's first.
+ROW, COLUMN = "16 * mi + 8 * hi", "8 * ci + ei"
 
 
 class Fragments:
@@ -57,8 +55,7 @@ class Fragments:
     def position(self, value: str, axis: str) -> str:
         """Index along the axis, relative to the slice."""
         to = self.maps[value, axis]
-        step = "16 * mi + 8 * hi" if isinstance(to, Rows) else "8 * ci + ei"
-        return f"{self.base(to)} + {step}"
+        return f"{self.base(to)} + {ROW if isinstance(to, Rows) else COLUMN}"
 
     def name_of(self, home: str) -> str:
         return self.scope.names.of("array", home)
@@ -121,60 +118,3 @@ class Fragments:
 def _starts_alike(a: Map, b: Map) -> bool:
     """Each lane has the same first index in both."""
     return type(a) is type(b) and a.warps == b.warps and (a.warps == 1 or a.blocks == b.blocks)
-
-
-class Element:
-    """Prints expressions of one element; values of this row or column are constants of it."""
-
-    def __init__(self, fragments: Fragments, masked: frozenset[str], exact: bool) -> None:
-        self.fragments, self.scope = fragments, fragments.scope
-        self.masked, self.exact = masked, exact
-        self.local: dict[str, str] = {}
-
-    def dtype(self, value: str) -> DType:
-        return self.scope.facts.types[value].dtype
-
-    def value(self, value: str) -> str:
-        facts = self.scope.facts
-        value = facts.unguarded(value)
-        if value in self.local:
-            return self.local[value]
-        if not facts.axes[value]:
-            return self.scope.point(value)
-        array = self.fragments.array(value)
-        if array is not None:
-            return array + self.fragments.index(value)
-        return self.expression(value)
-
-    def expression(self, value: str) -> str:
-        """How a value is made here."""
-        let = self.scope.facts.lets.get(value)
-        if let is None:
-            raise InternalError(f"print: `{value}` is in no register")
-        match let.op:
-            case Const(text=text):
-                return literal(text, let.type.dtype)
-            case Iota(axis=axis):
-                at = self.fragments.position(value, axis)
-                return f"({self.scope.index_of(axis, at)})"
-            case Cast(arg=arg):
-                return convert(self.value(arg), self.dtype(arg), let.type.dtype, vector=False)
-            case Ew(fn="where", args=(condition, x, other)):
-                test = bare(self.value(condition))
-                if value in self.masked:
-                    test = f"!masked || {test}"
-                return f"({test} ? {self.value(x)} : {self.value(other)})"
-            case Ew(fn=fn, args=args):
-                texts = [self.value(a) for a in args]
-                dtype = self.dtype(args[-1])
-                if fn in FAST and dtype.name == "f32" and not self.exact:
-                    return f"fast::{fn}({', '.join(map(bare, texts))})"
-                return spell(fn, texts, dtype, vector=False)
-        raise InternalError(f"print: `{value}` cannot be computed here", repr(let.op))
-
-    def define(self, value: str) -> str:
-        """A line that gives the value a name here."""
-        text = bare(self.expression(value))
-        name = self.scope.names.fresh(value, local=True)
-        self.local[value] = name
-        return f"const {compute_type(self.dtype(value))} {name} = {text};"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from kdsl.codegen.cpu.ops import REDUCERS, bare, compute_type
 from kdsl.codegen.cpu.scope import Scope
-from kdsl.codegen.cuda.fragment import Element, Fragments
+from kdsl.codegen.cuda.element import Element
+from kdsl.codegen.cuda.fragment import Fragments
+from kdsl.codegen.cuda.limits import Limits
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import Reduce
 from kdsl.passes.cuda.tensor_plan import AlongColumns, Compute, Fold, Region
@@ -28,11 +30,7 @@ class Regions:
             blocks = self.fragments.maps[value, axis].blocks
             if fresh:
                 self.fragments.declared.discard(home)
-            text = bare(
-                Element(self.fragments, self.masked, self.fragments.plan.func.strict).expression(
-                    value
-                )
-            )
+            text = bare(Element(self.fragments, self.masked).expression(value))
             self.fragments.declared.add(home)
             scope.line(
                 f"KDSL_UNROLL for (int ci = 0; ci < {blocks}; ci++) "
@@ -58,7 +56,8 @@ class Regions:
         blocks = self._row_blocks(step.axis, values)
         scope.line(f"KDSL_UNROLL for (int mi = 0; mi < {blocks}; mi++)")
         scope.open("KDSL_UNROLL for (int hi = 0; hi < 2; hi++)")
-        element = Element(frags, self.masked, self.fragments.plan.func.strict)
+        scope.begin_step()  # limits are declared here
+        element = Element(frags, self.masked, Limits(frags))
         late: list[str] = []
         for part in step.steps:
             if isinstance(part, Compute):
@@ -94,7 +93,7 @@ class Regions:
             scope.line(f"{kind} {names[f.reduction]};")
         scope.line(f"KDSL_UNROLL for (int ci = 0; ci < {blocks}; ci++)")
         scope.open("KDSL_UNROLL for (int ei = 0; ei < 2; ei++)")
-        inner = Element(frags, self.masked, self.fragments.plan.func.strict)
+        inner = Element(frags, self.masked, element.limits)
         inner.local = dict(element.local)
         for action in part.actions:
             if isinstance(action, Fold):

@@ -312,7 +312,7 @@ class TensorPhase(KernelPrinter):
         for check in step.checks:
             scope.line(f"if ({start} < {end} && {self._outside(check)}) return;")
         for load in dict.fromkeys(c.load for c in copies):
-            self.tiles.copier(scope.facts.lets[load])
+            self.tiles.copier(scope.facts.lets[load], (axis, size))
         if step.slots > 1:
             scope.line("int slot = 0;")
         for group in step.prologue:

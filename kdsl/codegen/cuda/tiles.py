@@ -70,8 +70,12 @@ class Tiles:
             self.views[full] = name
         return self.views[full]
 
-    def copier(self, load: Let) -> str:
-        """The copier of a load, declared where the scalars of its index are known."""
+    def copier(self, load: Let, loop: tuple[str, int] | None = None) -> str:
+        """The copier of a load, declared where the scalars of its index are known.
+
+        Args:
+            loop: axis and step of the loop that copies a tile a turn.
+        """
         name = self.scope.names.of("copier", load.name, f"{self.name(load.name)}_copy")
         if load.name in self.copiers:
             return name
@@ -80,52 +84,42 @@ class Tiles:
         tile, op = self.tiles[load.name], load.op
         self.rows16[op.tensor] = None
         parts = [self.scope.names.of("param", op.tensor)]
-        step = "0"
+        row_stride, following = "0", ""
         for k, i in enumerate(op.index):
             stride = self.scope.stride(op.tensor, k, i.step if isinstance(i, Along) else 1)
-            if isinstance(i, Along):
-                if i.axis == tile.rows:
-                    step = stride
-                if i.offset is not None:
-                    parts.append(
-                        _times(self.scope.point(i.offset), self.scope.stride(op.tensor, k))
-                    )
-            else:
+            if not isinstance(i, Along):
                 parts.append(_times(self.scope.point(i.value), stride))
-        tile_name = self.scope.names.of("tile", load.name)
+                continue
+            if i.axis == tile.rows:
+                row_stride = stride
+            if loop is not None and i.axis == loop[0]:
+                following = f", {_times(str(loop[1]), stride)}"
+            if i.offset is not None:
+                parts.append(_times(self.scope.point(i.offset), self.scope.stride(op.tensor, k)))
+            parts.append(_times(self.scope.start(i.axis), stride))
         pointer = " + ".join(p for p in parts if p != "0")
         self.scope.line(
-            f"const auto {name} = copier<{self.plan.threads}>({tile_name}, {pointer}, {step});"
+            f"auto {name} = copier<{self.plan.threads}>({self.scope.names.of('tile', load.name)}, "
+            f"{pointer}, {row_stride}{following});"
         )
         return name
 
     def copy(self, value: str, at: dict[str, str], slot: str, *, clean: bool = False) -> str:
-        """The call that copies a tile; `at`: starts that differ from the loop's own."""
+        """The call that copies the next tile; `at`: starts that differ from the loop's own."""
         load = self.scope.facts.lets[value]
-        assert isinstance(load.op, Load)
         tile = self.tiles[value]
         name = self.copier(load)
-        offsets, left = [], []
-        for axis, size in ((tile.rows, tile.shape[0]), (tile.cols, tile.shape[1])):
-            k, index = next(
-                (k, i)
-                for k, i in enumerate(load.op.index)
-                if isinstance(i, Along) and i.axis == axis
-            )
-            stride = self.scope.stride(load.op.tensor, k, index.step)
-            start = at.get(axis, self.scope.start(axis))
-            if start != "0":
-                offsets.append(f"(i64){paren(start)}" + (f" * {stride}" if stride != "1" else ""))
-            left.append(self.left_of(axis, start, size))
-        where = [" + ".join(offsets) or "0"]
-        tail = [slot] if slot else []
-        whole = f"{name}({', '.join([*where, *tail])});"
+        left = [
+            self.left_of(axis, at.get(axis, self.scope.start(axis)), size)
+            for axis, size in zip((tile.rows, tile.cols), tile.shape, strict=True)
+        ]
+        whole = f"{name}({slot});"
         if all(n == str(s) for n, s in zip(left, tile.shape, strict=True)):
             return whole
         if left[1] == str(tile.shape[1]):
-            part = f"{name}.rows({', '.join([*where, left[0], *tail])});"
-        else:
-            part = f"{name}.part({', '.join([*where, *left, *tail])});"
+            left.pop()
+        kind = "rows" if len(left) == 1 else "part"
+        part = f"{name}.{kind}({', '.join([*left, *([slot] if slot else [])])});"
         return f"if (masked) {part[:-1]}; else {whole}" if clean else part
 
     def left_of(self, axis: str, start: str, size: int) -> str:

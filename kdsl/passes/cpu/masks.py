@@ -12,27 +12,32 @@ from kdsl.passes.cpu.plan import Comparison, Term
 def always(facts: Facts, name: str) -> tuple[Comparison, ...] | None:
     """Comparisons of scalars that together say that the predicate holds for each element of the
     tile; None when the predicate is not a conjunction of affine comparisons."""
-    op = facts.op(name)
-    match op:
+    match facts.op(name):
         case Ew(fn="and", args=(a, b)):
             left, right = always(facts, a), always(facts, b)
             return None if left is None or right is None else left + right
-        case Ew(fn="ge" | "gt" as fn, args=(a, b)):
-            return _compare(facts, ">=" if fn == "ge" else ">", a, b)
-        case Ew(fn="le" | "lt" as fn, args=(a, b)):
-            return _compare(facts, ">=" if fn == "le" else ">", b, a)
-    return None
+    found = comparison(facts, name)
+    if found is None:
+        return None
+    least, greatest = _extreme(found.left, "first"), _extreme(found.right, "last")
+    return (Comparison(found.op, least, greatest),)
 
 
-def _compare(
-    facts: Facts, op: Literal[">=", ">"], greater: str, less: str
-) -> tuple[Comparison, ...] | None:
+def comparison(facts: Facts, name: str) -> Comparison | None:
+    """An affine comparison of integers at one element, where a term of kind "first" is the index
+    itself; None when it is nothing of that kind."""
+    op: Literal[">=", ">"]
+    match facts.op(name):
+        case Ew(fn="ge" | "gt" as fn, args=(greater, less)):
+            op = ">=" if fn == "ge" else ">"
+        case Ew(fn="le" | "lt" as fn, args=(less, greater)):
+            op = ">=" if fn == "le" else ">"
+        case _:
+            return None
     if not facts.types[greater].dtype.is_int:
         return None
-    a, b = _affine(facts, greater, 1), _affine(facts, less, 1)
-    if a is None or b is None:
-        return None
-    return (Comparison(op, _extreme(a, "first"), _extreme(b, "last")),)
+    left, right = _affine(facts, greater, 1), _affine(facts, less, 1)
+    return None if left is None or right is None else Comparison(op, left, right)
 
 
 def _affine(facts: Facts, name: str, sign: Literal[1, -1]) -> tuple[Term, ...] | None:

@@ -56,8 +56,8 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
   const i64 size_ = N - M;
   const i64 g = floordiv(h, size);
   // attention.py:24
-  const auto qm_copy = copier<128>(qm_tile, q + b * q_s0 + h * q_s1, q_s2);
-  qm_copy.rows((i64)m_start * q_s2, m_len);
+  auto qm_copy = copier<128>(qm_tile, q + b * q_s0 + h * q_s1 + m_start * q_s2, q_s2);
+  qm_copy.rows(m_len);
   copies_end_group();
   // attention.py:25
   float den[2][2] = {};
@@ -67,16 +67,16 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
   // attention.py:26
   const int n_end = (int)min((m_stop + N) - M, N);
   int n_start = 0;
-  const auto v_copy = copier<128>(v_tile, v + b * v_s0 + g * v_s1, v_s2);
-  const auto k_copy = copier<128>(k_tile, k + b * k_s0 + g * k_s1, k_s2);
-  if (n_start < n_end) k_copy.rows((i64)n_start * k_s2, n_end - n_start);
+  auto v_copy = copier<128>(v_tile, v + b * v_s0 + g * v_s1 + n_start * v_s2, v_s2, 64 * v_s2);
+  auto k_copy = copier<128>(k_tile, k + b * k_s0 + g * k_s1 + n_start * k_s2, k_s2, 64 * k_s2);
+  if (n_start < n_end) k_copy.rows(n_end - n_start);
   copies_end_group();
   auto turn = [&](auto masked) {
     const int n_len = (int)min(64, n_end - n_start);
     copies_wait<0>();
     sync();
     // attention.py:34
-    if (masked) v_copy.rows((i64)n_start * v_s2, n_end - n_start); else v_copy((i64)n_start * v_s2);
+    if (masked) v_copy.rows(n_end - n_start); else v_copy();
     copies_end_group();
     // attention.py:27
     float s[2][8][4] = {};
@@ -84,25 +84,25 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
     // attention.py:29-34
     KDSL_UNROLL for (int mi = 0; mi < 2; mi++)
     KDSL_UNROLL for (int hi = 0; hi < 2; hi++) {
+      const int upto = near((m_start + row + 16 * mi + 8 * hi) + size_ - n_start - col);
+      const int below = n_len - col;
       float t;
       KDSL_UNROLL for (int ci = 0; ci < 8; ci++)
       KDSL_UNROLL for (int ei = 0; ei < 2; ei++) {
-        const float s_ = !masked || ((m_start + row + 16 * mi + 8 * hi) + size_) >= (n_start +
-            col + 8 * ci + ei) ? s[mi][ci][2 * hi + ei] : -inf;
+        const float s_ = !masked || 8 * ci + ei <= upto ? s[mi][ci][2 * hi + ei] : -inf;
         s[mi][ci][2 * hi + ei] = s_;
-        fold(Max{}, t, !masked || (n_start + col + 8 * ci + ei) < (n_start + n_len) ? s_ : -inf,
-            ci + ei == 0);
+        fold(Max{}, t, !masked || 8 * ci + ei < below ? s_ : -inf, ci + ei == 0);
       }
       t = across_quad(Max{}, t);
       const float new_ = maximum(top[mi][hi], t * (scale * 1.4426950408889634f));
-      const float ref = new_ > -inf ? new_ : 0.0f;
+      const float ref = where(new_ > -inf, new_, 0.0f);
       const float t_ = -ref;
       const float fix = fast::exp2(top[mi][hi] - ref);
       float t_3;
       KDSL_UNROLL for (int ci = 0; ci < 8; ci++)
       KDSL_UNROLL for (int ei = 0; ei < 2; ei++) {
         const float p = fast::exp2(fma(s[mi][ci][2 * hi + ei], scale * 1.4426950408889634f, t_));
-        const float t_4 = !masked || (n_start + col + 8 * ci + ei) < (n_start + n_len) ? p : 0.0f;
+        const float t_4 = !masked || 8 * ci + ei < below ? p : 0.0f;
         s[mi][ci][2 * hi + ei] = t_4;
         fold(Sum{}, t_3, t_4, ci + ei == 0);
       }
@@ -117,7 +117,7 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
     copies_wait<0>();
     sync();
     // attention.py:27
-    if (n_start + 64 < n_end) k_copy.rows((i64)(n_start + 64) * k_s2, n_end - (n_start + 64));
+    if (n_start + 64 < n_end) k_copy.rows(n_end - (n_start + 64));
     copies_end_group();
     // attention.py:34
     product<64>(acc, kept<f16>(s), v_right);
@@ -132,8 +132,8 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
   KDSL_UNROLL for (int hi = 0; hi < 2; hi++) {
     KDSL_UNROLL for (int ci = 0; ci < 16; ci++)
     KDSL_UNROLL for (int ei = 0; ei < 2; ei++) {
-      acc[mi][ci][2 * hi + ei] = den[mi][hi] == 0.0f ? 0.0f : fast::div(acc[mi][ci][2 * hi + ei],
-          den[mi][hi]);
+      acc[mi][ci][2 * hi + ei] = where(den[mi][hi] == 0.0f, 0.0f,
+          fast::div(acc[mi][ci][2 * hi + ei], den[mi][hi]));
     }
   }
   f16* const o_at = o + b * o_s0 + h * o_s1 + m_start * o_s2;

@@ -57,8 +57,8 @@ paged_attention_f16_D64(const __grid_constant__ paged_attention_args a) {
     const int h_len = min(128, h_end - h_start);
     sync();
     // paged_attention.py:28
-    const auto query_copy = copier<128>(query_tile, q + b * q_s0, q_s1);
-    query_copy.rows((i64)h_start * q_s1, h_end - h_start);
+    auto query_copy = copier<128>(query_tile, q + b * q_s0 + h_start * q_s1, q_s1);
+    query_copy.rows(h_end - h_start);
     copies_end_group();
     copies_wait<0>();
     sync();
@@ -77,33 +77,35 @@ paged_attention_f16_D64(const __grid_constant__ paged_attention_args a) {
       const int n_end = (int)min(length - (i * SIZE), SIZE);
       int n_start = 0;
       if (n_start < n_end && outside(a.fault, 1, page, PAGES)) return;
-      const auto v_copy = copier<128>(v_tile, v + page * v_s0 + g * v_s1, v_s2);
-      const auto k_copy = copier<128>(k_tile, k + page * k_s0 + g * k_s1, k_s2);
-      if (n_start < n_end) k_copy.rows((i64)n_start * k_s2, n_end - n_start);
+      auto v_copy = copier<128>(v_tile, v + page * v_s0 + g * v_s1 + n_start * v_s2, v_s2,
+          64 * v_s2);
+      auto k_copy = copier<128>(k_tile, k + page * k_s0 + g * k_s1 + n_start * k_s2, k_s2,
+          64 * k_s2);
+      if (n_start < n_end) k_copy.rows(n_end - n_start);
       copies_end_group();
       auto turn = [&](auto masked) {
         const int n_len = (int)min(64, n_end - n_start);
         copies_wait<0>();
         sync();
         // paged_attention.py:37
-        if (masked) v_copy.rows((i64)n_start * v_s2,
-            n_end - n_start); else v_copy((i64)n_start * v_s2);
+        if (masked) v_copy.rows(n_end - n_start); else v_copy();
         copies_end_group();
         // paged_attention.py:33
         float s[2][8][4] = {};
         product<64>(s, query_left, k_right);
         copies_wait<0>();
         sync();
-        if (n_start + 64 < n_end) k_copy.rows((i64)(n_start + 64) * k_s2, n_end - (n_start + 64));
+        if (n_start + 64 < n_end) k_copy.rows(n_end - (n_start + 64));
         copies_end_group();
         // paged_attention.py:34-37
         KDSL_UNROLL for (int mi = 0; mi < 2; mi++)
         KDSL_UNROLL for (int hi = 0; hi < 2; hi++) {
+          const int below = n_len - col;
           float t;
           KDSL_UNROLL for (int ci = 0; ci < 8; ci++)
           KDSL_UNROLL for (int ei = 0; ei < 2; ei++) {
-            fold(Max{}, t, !masked || (n_start + col + 8 * ci + ei) < (n_start +
-                n_len) ? s[mi][ci][2 * hi + ei] : -inf, ci + ei == 0);
+            fold(Max{}, t, !masked || 8 * ci + ei < below ? s[mi][ci][2 * hi + ei] : -inf,
+                ci + ei == 0);
           }
           t = across_quad(Max{}, t);
           const float new_ = maximum(top[mi][hi], t * (scale * 1.4426950408889634f));
@@ -114,8 +116,7 @@ paged_attention_f16_D64(const __grid_constant__ paged_attention_args a) {
           KDSL_UNROLL for (int ei = 0; ei < 2; ei++) {
             const float p = fast::exp2(fma(s[mi][ci][2 * hi + ei], scale * 1.4426950408889634f,
                 t_));
-            const float t_4 = !masked || (n_start + col + 8 * ci + ei) < (n_start +
-                n_len) ? p : 0.0f;
+            const float t_4 = !masked || 8 * ci + ei < below ? p : 0.0f;
             s[mi][ci][2 * hi + ei] = t_4;
             fold(Sum{}, t_3, t_4, ci + ei == 0);
           }
@@ -140,8 +141,8 @@ paged_attention_f16_D64(const __grid_constant__ paged_attention_args a) {
     KDSL_UNROLL for (int hi = 0; hi < 2; hi++) {
       KDSL_UNROLL for (int ci = 0; ci < 8; ci++)
       KDSL_UNROLL for (int ei = 0; ei < 2; ei++) {
-        acc[mi][ci][2 * hi + ei] =
-            den[mi][hi] == 0.0f ? 0.0f : fast::div(acc[mi][ci][2 * hi + ei], den[mi][hi]);
+        acc[mi][ci][2 * hi + ei] = where(den[mi][hi] == 0.0f, 0.0f,
+            fast::div(acc[mi][ci][2 * hi + ei], den[mi][hi]));
       }
     }
     f16* const o_at = o + b * o_s0 + h_start * o_s1;

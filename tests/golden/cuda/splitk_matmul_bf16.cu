@@ -39,9 +39,9 @@ splitk_matmul_bf16_PARTS4_0(const __grid_constant__ splitk_matmul_args a) {
   // splitk_matmul.py:16
   const int k_end = (int)min(floordiv(K * (p + 1), 4L), K);
   int k_start = (int)max(floordiv(K * p, 4L), 0);
-  const auto w_copy = copier<128>(w_tile, w, w_s0);
+  auto w_copy = copier<128>(w_tile, w + k_start * w_s0 + n_start, w_s0, 64 * w_s0);
   int slot = 0;
-  if (k_start < k_end) w_copy.part((i64)k_start * w_s0 + (i64)n_start, k_end - k_start, n_len, 0);
+  if (k_start < k_end) w_copy.part(k_end - k_start, n_len, 0);
   copies_end_group();
   auto turn = [&](auto masked) {
     const int k_len = (int)min(64, k_end - k_start);
@@ -51,17 +51,16 @@ splitk_matmul_bf16_PARTS4_0(const __grid_constant__ splitk_matmul_args a) {
     load_block(t, x_at, x_s0, 1, row, col, m_len, k_len);
     KDSL_UNROLL for (int mi = 0; mi < 4; mi++)
     KDSL_UNROLL for (int hi = 0; hi < 2; hi++) {
+      const int below = k_len - col;
       KDSL_UNROLL for (int ci = 0; ci < 8; ci++)
       KDSL_UNROLL for (int ei = 0; ei < 2; ei++) {
-        const float t_ = !masked || (k_start + col + 8 * ci + ei) < (k_start +
-            k_len) ? t[mi][ci][2 * hi + ei] : 0.0f;
+        const float t_ = !masked || 8 * ci + ei < below ? t[mi][ci][2 * hi + ei] : 0.0f;
         t[mi][ci][2 * hi + ei] = t_;
       }
     }
     copies_wait<0>();
     sync();
-    if (k_start + 64 < k_end) w_copy.part((i64)(k_start + 64) * w_s0 + (i64)n_start,
-        k_end - (k_start + 64), n_len, (slot + 1) % 2);
+    if (k_start + 64 < k_end) w_copy.part(k_end - (k_start + 64), n_len, (slot + 1) % 2);
     copies_end_group();
     product<64>(acc, kept<bf16>(t), in_slot(w_right, slot));
     slot = slot + 1 < 2 ? slot + 1 : 0;
