@@ -52,7 +52,7 @@ class Element:
                 return literal(text, let.type.dtype)
             case Iota(axis=axis):
                 at = self.fragments.position(value, axis)
-                return f"({self.scope.index_of(axis, at)})"
+                return f"(i64)({self.scope.index_of(axis, at)})"  # an i64 like any index
             case Cast(arg=arg):
                 return convert(self.value(arg), self.dtype(arg), let.type.dtype, vector=False)
             case Ew(fn="where", args=(condition, x, other)):
