@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kdsl import paths
+from kdsl.codegen.archs import is_cuda
 from kdsl.codegen.context import VERSION, KernelUnit, c_name, origins, scalar_ctype
 from kdsl.codegen.render import render
 from kdsl.dtypes import DType
@@ -88,22 +89,25 @@ class PublicFunction:
 
 @dataclass(frozen=True, slots=True)
 class PublicModule:
-    """What the templates see. `support` is the text that makes the header self-contained."""
+    """What the templates see. `support` is the text that makes the header self-contained, `on_cuda`
+    whether there is work to wait for."""
 
     version: str
     name: str
     origin: str
     support: str
     functions: tuple[PublicFunction, ...]
+    on_cuda: bool = False
 
 
 def public_headers(name: str, kernels: Sequence[KernelUnit]) -> dict[str, str]:
     """`{".h": text, ".hpp": text}`: the headers of a module called `name`."""
 
+    on_cuda = any(is_cuda(target) for unit in kernels for target in unit.targets)
+
     def module(support: str) -> PublicModule:
-        return PublicModule(
-            VERSION, c_name(name), origins(kernels), support, tuple(map(_function, kernels))
-        )
+        functions = tuple(map(_function, kernels))
+        return PublicModule(VERSION, c_name(name), origins(kernels), support, functions, on_cuda)
 
     return {
         ".h": render("host/public.h.j2", m=module(bundled("kdsl/hosts/c.h"))),
