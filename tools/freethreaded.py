@@ -43,7 +43,10 @@ def main() -> None:
         command = ["gcc", "-shared", "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden"]
         command += [f"-I{ROOT / 'include'}", f"-I{include}", "-Wl,-Bsymbolic", "-Wall", "-Wextra"]
         subprocess.run([*command, *sources, "-o", str(runtime / f"_core{suffix}")], check=True)
-        environment = {**os.environ, "PYTHONPATH": folder, "PYTHON_GIL": "0"}
+        environment = {**os.environ, "PYTHONPATH": folder}
+        check = "import sys, kdsl.runtime; raise SystemExit(sys._is_gil_enabled())"
+        if subprocess.run([options.python, "-P", "-c", check], env=environment).returncode:
+            raise SystemExit("importing the core turned the GIL on")
         stress = [options.python, "-X", "faulthandler", str(ROOT / "tools" / "stress.py")]
         code = subprocess.run([*stress, f"--seconds={options.seconds}"], env=environment).returncode
     raise SystemExit(code)

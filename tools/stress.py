@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kdsl.runtime import (
+    Dict,
+    List,
     Module,
     get_global_func,
     load_module,
@@ -41,11 +43,19 @@ def build(folder: Path, name: str, cflags: str) -> Module:
     return load_module(out)
 
 
+class Shared:
+    """Containers that all threads change; what each put in and took out of the list is counted."""
+
+    def __init__(self) -> None:
+        self.list, self.dict = List(), Dict()
+
+
 class Stress:
     """What one thread does, over and over."""
 
-    def __init__(self, functions: Module, hand: Module, number: int) -> None:
-        self.functions, self.hand, self.number = functions, hand, number
+    def __init__(self, functions: Module, hand: Module, shared: Shared, number: int) -> None:
+        self.functions, self.hand, self.shared, self.number = functions, hand, shared, number
+        self.in_list = 0
         self.random = random.Random(number)
         self.calls = 0
         self.wrong: list[str] = []
@@ -60,6 +70,8 @@ class Stress:
             self.registry,
             self.closure,
             self.containers,
+            self.shared_list,
+            self.shared_dict,
             self.lent,
             self.wrong_call,
         ]
@@ -135,6 +147,31 @@ class Stress:
         back = self.functions.echo(value)
         return bool(back == (x, ("a longer text", None), {"k": (1.5, b"bytes")}))
 
+    def shared_list(self, x: int) -> bool:
+        shared = self.shared.list
+        good = True
+        for i in range(20):
+            shared.insert(x, f"the text {self.number} {i}") if i % 2 else shared.append([x])
+            self.in_list += 1
+        good &= all(type(item) in (str, tuple) for item in shared[3:40:2])
+        for _ in range(18):
+            try:
+                good &= type(shared.pop(-1 if x % 2 else 0)) in (str, tuple)
+                self.in_list -= 1
+            except IndexError:
+                pass
+        return good and (x % 100 != 0 or len(repr(shared)) > 1)
+
+    def shared_dict(self, x: int) -> bool:
+        shared = self.shared.dict
+        key = f"{self.number}, {x}"
+        good = key not in shared
+        shared[key] = [x, "a longer text"]
+        shared[x % 7] = self.number
+        good &= shared[key] == (x, "a longer text") and 0 <= shared.get(x % 7, 0) < 1000
+        good &= all(type(k) in (str, int) for k in shared)
+        return good and shared.pop(key) == (x, "a longer text") and shared.pop(key, None) is None
+
     def lent(self, x: int) -> bool:
         return bool(self.functions.lend(lambda a: a.shape) == 6.0)
 
@@ -148,13 +185,18 @@ class Stress:
 
 def stress(functions: Module, hand: Module, threads: int, seconds: float) -> tuple[int, list[str]]:
     """How many calls there were, and which of them went wrong."""
-    work = [Stress(functions, hand, number) for number in range(threads)]
+    shared = Shared()
+    work = [Stress(functions, hand, shared, number) for number in range(threads)]
     running = [threading.Thread(target=each.run, args=(seconds,)) for each in work]
     for thread in running:
         thread.start()
     for thread in running:
         thread.join()
-    return sum(each.calls for each in work), [text for each in work for text in each.wrong]
+    wrong = [text for each in work for text in each.wrong]
+    left, kept = len(shared.list), sum(each.in_list for each in work)
+    if left != kept:
+        wrong.append(f"the shared list has {left} elements, {kept} were left in it")
+    return sum(each.calls for each in work), wrong
 
 
 def main() -> None:

@@ -3,11 +3,16 @@
 An argument that is a list or tuple goes as an Array, a dict as a Map; both come back as a tuple
 and a dict. `List` and `Dict` are for what native code and Python change together. Tensors in a
 container come out as arrays of the framework that the first one went in from.
+
+Each method of `_core` is one step, whatever other threads do. What is made of one step here is too:
+items, `append`, `insert`, `pop`, `clear`, iteration and slices, which see a list as it was once.
 """
 
 from __future__ import annotations
 
 import operator
+import sys
+from _thread import _local
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from itertools import chain
 
@@ -42,7 +47,11 @@ class _Sequence(_core.Sequence, Sequence):  # type: ignore[type-arg]
     def __iter__(self) -> Iterator[Any]:
         at = 0
         while at < self._size():  # as with a list, what is added while one looks comes too
-            yield self._at(at)
+            try:
+                item = self._at(at)
+            except IndexError:  # another thread has taken it out
+                return
+            yield item
             at += 1
 
     def __contains__(self, value: object) -> bool:
@@ -57,6 +66,13 @@ class _Sequence(_core.Sequence, Sequence):  # type: ignore[type-arg]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}([{_shown(self)}])"
+
+    def _slice(self, index: slice) -> tuple[Any, ...]:
+        places = range(*index.indices(self._size()))
+        if not places:
+            return ()
+        part = self._items(min(places[0], places[-1]), max(places[0], places[-1]) + 1)
+        return part[:: places.step]
 
     def __add__(self, other: Iterable[Any]) -> Any:
         kind: Any = type(self)
@@ -84,7 +100,7 @@ class Array(_Sequence):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Array(self._at(i) for i in range(*index.indices(len(self))))
+            return Array(self._slice(index))
         return self._at(_position(index, len(self)))
 
     def __hash__(self) -> int:
@@ -111,7 +127,7 @@ class List(_Sequence, MutableSequence):  # type: ignore[type-arg]
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return List(self._at(i) for i in range(*index.indices(len(self))))
+            return List(self._slice(index))
         return self._at(_position(index, len(self)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -122,8 +138,7 @@ class List(_Sequence, MutableSequence):  # type: ignore[type-arg]
 
     def __delitem__(self, index: Any) -> None:
         if not isinstance(index, slice):
-            at = _position(index, len(self))
-            self._erase(at, at + 1)
+            self._pop(index)
             return
         places = range(*index.indices(len(self)))
         if places.step == 1:
@@ -134,13 +149,20 @@ class List(_Sequence, MutableSequence):  # type: ignore[type-arg]
 
     def insert(self, index: int, value: Any) -> None:
         """Put `value` before `index`."""
-        size = len(self)
         at = operator.index(index)
-        self._insert(max(0, at + size) if at < 0 else min(at, size), value)
+        self._insert(max(-sys.maxsize, min(at, sys.maxsize)), value)
+
+    def append(self, value: Any) -> None:
+        """Put `value` at the end."""
+        self._insert(sys.maxsize, value)
+
+    def pop(self, index: int = -1) -> Any:
+        """Take out an element. Raises IndexError."""
+        return self._pop(index)
 
     def clear(self) -> None:
         """Take out all elements."""
-        self._erase(0, len(self))
+        self._erase(0, sys.maxsize)
 
     def copy(self) -> List:
         """Another List of the same elements."""
@@ -256,6 +278,20 @@ class Dict(_Mapping, MutableMapping):  # type: ignore[type-arg]
         except OverflowError:
             raise KeyError(key) from None
 
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Take out a key, and give its value; the default where there is none.
+
+        Raises:
+            KeyError: there is none, and no default.
+        """
+        try:
+            return self._pop(key)
+        except (KeyError, OverflowError):
+            if not default:
+                raise KeyError(key) from None
+        (value,) = default
+        return value
+
     def clear(self) -> None:
         """Take out all pairs."""
         self._clear()
@@ -278,20 +314,27 @@ def _equal(a: Any, b: Any) -> bool:
     return a is b or bool(a == b)
 
 
-# Containers that are being shown by this thread's repr, to end where one contains itself.
-_showing: set[int] = set()
+class _Shown(_local):
+    """Containers that are being shown by this thread's repr, to end where one contains itself."""
+
+    def __init__(self) -> None:
+        self.now: set[int] = set()
+
+
+_shown_by = _Shown()
 
 
 def _item(value: Any) -> str:
-    if isinstance(value, (_Sequence, _Mapping)):
-        if hash_of(value) in _showing:
-            return f"{type(value).__name__}(...)"
-        _showing.add(hash_of(value))
-        try:
-            return repr(value)
-        finally:
-            _showing.discard(hash_of(value))
-    return repr(value)
+    if not isinstance(value, (_Sequence, _Mapping)):
+        return repr(value)
+    showing = _shown_by.now
+    if hash_of(value) in showing:
+        return f"{type(value).__name__}(...)"
+    showing.add(hash_of(value))
+    try:
+        return repr(value)
+    finally:
+        showing.discard(hash_of(value))
 
 
 def _shown(values: Iterable[Any]) -> str:

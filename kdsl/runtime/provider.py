@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import RLock
 
 from kdsl.runtime import _core, elf
 
 _OFFICIAL = "libtvm_ffi.so"
 _OWN = os.path.join(os.path.dirname(__file__), "compat", _OFFICIAL)
 _CPP = ("_ZN3tvm3ffi", "_ZNK3tvm3ffi", "_ZTVN3tvm3ffi", "_ZTIN3tvm3ffi")
+
+#: Held while the provider is chosen: another choice by another thread would be a second one.
+_choosing = RLock()
 
 
 def prepare(file: str, symbols: elf.Symbols) -> None:
@@ -24,6 +28,11 @@ def prepare(file: str, symbols: elf.Symbols) -> None:
     Raises:
         OSError: it needs apache-tvm-ffi, and that is not installed.
     """
+    with _choosing:
+        _prepare(file, symbols)
+
+
+def _prepare(file: str, symbols: elf.Symbols) -> None:
     choice = _choice()
     asked = [name for name in symbols.undefined if name.startswith("TVMFFI")]
     needs = bool(asked) or _OFFICIAL in symbols.needed
@@ -46,7 +55,8 @@ def prepare(file: str, symbols: elf.Symbols) -> None:
 def share() -> None:
     """Use the library that others in the process use or will use, before anything is shared."""
     if _choice() != "bundled":
-        _core.use_provider(_installed() if _core.provider() == "bundled" else None)
+        with _choosing:
+            _core.use_provider(_installed() if _core.provider() == "bundled" else None)
 
 
 class _Watch:
@@ -59,8 +69,10 @@ class _Watch:
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
         if name == "tvm_ffi" and (official := _installed()):
-            sys.meta_path.remove(_Watch)
-            _core.use_provider(official)
+            with _choosing:
+                if _Watch in sys.meta_path:
+                    sys.meta_path.remove(_Watch)
+                _core.use_provider(official)
 
 
 def _choice() -> str:

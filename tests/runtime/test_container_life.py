@@ -7,6 +7,7 @@ import gc
 import pickle
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -225,3 +226,128 @@ def test_threads_share_a_list() -> None:
         thread.join()
     assert len(ours) == 1600
     assert [n for name, _, n in ours if name == 5] == list(range(200))
+
+
+# ---- threads ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hasty_threads() -> Any:
+    """Python gives every thread a turn as often as it can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*work: Callable[[], None]) -> None:
+    failures: list[BaseException] = []
+
+    def guarded(each: Callable[[], None]) -> None:
+        try:
+            each()
+        except BaseException as err:
+            failures.append(err)
+
+    threads = [threading.Thread(target=guarded, args=(each,)) for each in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_threads_that_pop_get_each_element_once() -> None:
+    ours, taken = List(range(4000)), [[] for _ in range(4)]  # type: ignore[var-annotated]
+
+    def take(into: list[int], end: int) -> None:
+        try:
+            while True:
+                into.append(ours.pop(end))
+        except IndexError:
+            pass
+
+    together(*[lambda n=n: take(taken[n], -(n % 2)) for n in range(4)])  # type: ignore[misc]
+    assert sorted(x for each in taken for x in each) == list(range(4000))
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_threads_that_append_while_others_shrink_and_look_lose_nothing() -> None:
+    ours, popped = List(), []  # type: ignore[var-annotated]
+    done = threading.Event()
+
+    def grow(start: int) -> None:
+        for n in range(start, start + 1500):
+            ours.append(n)
+            ours.insert(-(10**30), str(n))
+
+    def shrink() -> None:
+        while not done.is_set() or len(ours):
+            try:
+                popped.append(ours.pop())
+            except IndexError:
+                continue
+
+    def look() -> None:
+        while not done.is_set():
+            assert all(type(x) in (int, str) for x in ours)
+            assert all(type(x) in (int, str) for x in ours[10::-3])
+
+    def fill() -> None:
+        try:
+            together(lambda: grow(0), lambda: grow(10_000))
+        finally:
+            done.set()
+
+    together(fill, look, shrink)
+    numbers = [*range(1500), *range(10_000, 11_500)]
+    assert sorted(map(str, popped)) == sorted([*map(str, numbers), *map(str, numbers)])
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_threads_that_pop_keys_get_each_value_once() -> None:
+    ours, taken = Dict({n: str(n) for n in range(2000)}), [[] for _ in range(4)]  # type: ignore[var-annotated]
+
+    def take(into: list[str]) -> None:
+        for n in range(2000):
+            value = ours.pop(n, None)
+            if value is not None:
+                into.append(value)
+            ours[f"k{n % 5}"] = n
+
+    together(*[lambda n=n: take(taken[n]) for n in range(4)])  # type: ignore[misc]
+    assert sorted(int(x) for each in taken for x in each) == list(range(2000))
+    assert len(ours) == 5
+
+
+def test_pop_is_as_pythons_own() -> None:
+    ours, their = List([1, 2, 3]), [1, 2, 3]
+    for at in (-1, 0, -1):
+        assert ours.pop(at) == their.pop(at)
+    for wrong in (0, -1, 10**30, -(10**30)):
+        with pytest.raises(IndexError):
+            ours.pop(wrong)
+    with pytest.raises(TypeError):
+        ours.pop("one")
+    with pytest.raises(TypeError, match="an Array cannot change"):
+        Array([1])._pop(0)
+    table = Dict(a=1)
+    assert (table.pop("b", 2), table.pop("a"), table.pop(10**30, None)) == (2, 1, None)
+    for key in ("a", 10**30):
+        with pytest.raises(KeyError):
+            table.pop(key)
+    with pytest.raises(TypeError, match="a Map cannot change"):
+        Map(a=1)._pop("a")
+    assert len(Dict(a=1)) == 1
+
+
+@pytest.mark.parametrize("step", [-3, -2, -1, 1, 2, 3])
+def test_slices_are_as_pythons_own(step: int) -> None:
+    for size in (0, 1, 5):
+        items = list(range(size))
+        for start in (None, -7, -2, 0, 2, 7):
+            for stop in (None, -7, -2, 0, 2, 7):
+                index = slice(start, stop, step)
+                assert List(items)[index] == items[index]
+                assert Array(items)[index] == tuple(items[index])

@@ -85,9 +85,11 @@ BUILTIN(set_item) {
 BUILTIN(erase_item) {
   UNUSED();
   TVMFFIObject* map;
-  TVMFFIAny taken;
+  TVMFFIAny taken[2];
   if (!want(args, count, 0, kTVMFFIDict, &map) || !want_any(args, count, 1)) return -1;
-  if (rt_map_take(map, &args[1], &taken)) release_any(&taken);
+  if (!rt_map_take(map, &args[1], taken)) return 0;
+  release_any(&taken[0]);
+  release_any(&taken[1]);
   return 0;
 }
 

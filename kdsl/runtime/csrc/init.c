@@ -61,7 +61,11 @@ static int fill(PyObject* module) {
   return rt_library_init(module);
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, fill}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, fill},
+#ifdef Py_GIL_DISABLED
+                                   {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+                                   {0, NULL}};
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                  .m_name = "kdsl.runtime._core",

@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "core.h"
+#include "map_jumps.h"
 
 #define SMALL_TAG (1ull << 63)
 #define SMALL_MOST 4
 #define BLOCK 16
 #define NOWHERE UINT64_MAX
-#define JUMPS 126
 
 enum { EMPTY = 0xff, RESERVED = 0xfe, MEMBER = 0x80, JUMP = 0x7f };
 
@@ -34,6 +34,7 @@ typedef struct {
   Entry entries[BLOCK];
 } Block;
 _Static_assert(sizeof(Block) == BLOCK * (1 + 48), "ABI: a block of a Map is 784 bytes");
+_Static_assert(sizeof(((RtMapContent*)0)->few) == SMALL_MOST * sizeof(Pair), "few pairs");
 _Static_assert(sizeof(RtMapObject) == 80, "ABI: a Map with hashed keys is 80 bytes");
 
 #define FROZEN(S, F, OFFSET) _Static_assert(offsetof(S, F) == (OFFSET), "ABI: " #S "." #F " moved")
@@ -49,56 +50,6 @@ FROZEN(Entry, before, 32);
 FROZEN(Entry, after, 40);
 FROZEN(Block, entries, 16);
 #undef FROZEN
-
-// The distances that a mark can name: 0 to 15, then triangular numbers; the last ones are sparse.
-static uint64_t jump_distance(unsigned index) {
-  static const uint64_t sparse[JUMPS - 83] = {8515,
-                                              19110,
-                                              42778,
-                                              96141,
-                                              216153,
-                                              486591,
-                                              1092981,
-                                              2458653,
-                                              5532801,
-                                              12442566,
-                                              27993903,
-                                              62983476,
-                                              141717030,
-                                              318844378,
-                                              717352503,
-                                              1614057336,
-                                              3631522476,
-                                              8170957530,
-                                              18384510628,
-                                              41364789378,
-                                              93070452520,
-                                              209408356380,
-                                              471168559170,
-                                              1060128894105,
-                                              2385289465695,
-                                              5366898840628,
-                                              12075518705635,
-                                              27169915244790,
-                                              61132312065111,
-                                              137547689707000,
-                                              309482283181501,
-                                              696335127828753,
-                                              1566753995631385,
-                                              3525196511162271,
-                                              7931691992677701,
-                                              17846306936293605,
-                                              40154190677507445,
-                                              90346928918121501,
-                                              203280589587557251,
-                                              457381325854679626,
-                                              1029107982097042876,
-                                              2315492959180353330,
-                                              5209859154120846435};
-  if (index < 16) return index;
-  uint64_t n = index - 10;  // 16 names the sixth triangular number, 21
-  return index < 83 ? n * (n + 1) / 2 : sparse[index - 83];
-}
 
 // ---- keys -------------------------------------------------------------------------------------
 
@@ -363,20 +314,24 @@ static int put_new(RtMapCell* cell, Pair pair) {
   return 0;
 }
 
-int rt_map_put(TVMFFIObject* map, TVMFFIAny key, TVMFFIAny value) {
-  Pair* pair = find_pair(cell_of(map), &key);
-  if (pair) {
-    TVMFFIAny before = pair->value;
-    pair->value = value;
-    rt_value_release(&key);
-    rt_value_release(&before);  // last: it may run code that looks at the map
+int rt_map_swap(TVMFFIObject* map, TVMFFIAny pair[2]) {
+  Pair* found = find_pair(cell_of(map), &pair[0]);
+  if (found) {
+    TVMFFIAny before = found->value;
+    found->value = pair[1];
+    pair[1] = before;
     return 0;
   }
-  int failed = put_new(cell_of(map), (Pair){key, value});
-  if (failed) {
-    rt_value_release(&key);
-    rt_value_release(&value);
-  }
+  if (put_new(cell_of(map), (Pair){pair[0], pair[1]})) return -1;
+  pair[0] = pair[1] = (TVMFFIAny){.type_index = kTVMFFINone};
+  return 0;
+}
+
+int rt_map_put(TVMFFIObject* map, TVMFFIAny key, TVMFFIAny value) {
+  TVMFFIAny pair[2] = {key, value};
+  int failed = rt_map_swap(map, pair);
+  rt_value_release(&pair[0]);
+  rt_value_release(&pair[1]);  // last: it may run code that looks at the map
   return failed;
 }
 
@@ -412,14 +367,14 @@ static Pair take_hashed(RtMapCell* cell, uint64_t slot) {
   return taken;
 }
 
-int rt_map_take(TVMFFIObject* map, const TVMFFIAny* key, TVMFFIAny* out) {
+int rt_map_take(TVMFFIObject* map, const TVMFFIAny* key, TVMFFIAny out[2]) {
   RtMapCell* cell = cell_of(map);
   Pair* pair = find_pair(cell, key);
   if (!pair) return 0;
   Pair taken = is_small(cell) ? take_small(cell, pair) : take_hashed(cell, find_slot(cell, key));
   --cell->size;
-  *out = taken.value;
-  rt_value_release(&taken.key);
+  out[0] = taken.key;
+  out[1] = taken.value;
   return 1;
 }
 
@@ -470,23 +425,29 @@ TVMFFIObject* rt_map_new(int32_t type_index, size_t expected) {
   return &map->head;
 }
 
-void rt_map_clear(TVMFFIObject* map) {
+// The pairs go with storage of their own: dropping them may run code that fills the map anew.
+void rt_map_take_all(TVMFFIObject* map, RtMapContent* out) {
   RtMapCell* cell = cell_of(map);
-  RtMapCell before = *cell;
-  // The pairs go with storage of their own: dropping them may run code that fills the map anew.
+  out->map = *cell;
   if (is_small(cell)) {
-    Pair pairs[SMALL_MOST];
     uint64_t size = cell->size < SMALL_MOST ? cell->size : SMALL_MOST;
-    memcpy(pairs, cell->data, size * sizeof *pairs);
+    memcpy(out->few, cell->data, size * sizeof(Pair));
     cell->size = 0;
-    before.data = pairs;
-    before.size = size;
-    release_pairs(&before);
-    return;
-  }
-  if (hashed_storage(cell, slots_for(SMALL_MOST + 1))) {
+    out->map.size = size;
+    out->map.data_deleter = NULL;
+  } else if (hashed_storage(cell, slots_for(SMALL_MOST + 1))) {
     *cell = (RtMapCell){.data = NULL, .slots = 0, .shift = 63, .first = NOWHERE, .last = NOWHERE};
   }
-  release_pairs(&before);
-  if (before.data_deleter) before.data_deleter(before.data);
+}
+
+void rt_map_drop(RtMapContent* content) {
+  if (is_small(&content->map)) content->map.data = content->few;
+  release_pairs(&content->map);
+  if (content->map.data_deleter) content->map.data_deleter(content->map.data);
+}
+
+void rt_map_clear(TVMFFIObject* map) {
+  RtMapContent content;
+  rt_map_take_all(map, &content);
+  rt_map_drop(&content);
 }

@@ -85,12 +85,9 @@ static int grow(TVMFFISeqCell* cell) {
   return 0;
 }
 
-int rt_list_insert(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
+int rt_list_put(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
   TVMFFISeqCell* cell = rt_sequence(list);
-  if (cell->size >= cell->capacity && grow(cell)) {
-    rt_value_release(&value);
-    return -1;
-  }
+  if (cell->size >= cell->capacity && grow(cell)) return -1;
   TVMFFIAny* items = cell->data;
   memmove(items + at + 1, items + at, (size_t)(cell->size - at) * sizeof *items);
   items[at] = value;
@@ -98,24 +95,39 @@ int rt_list_insert(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
   return 0;
 }
 
-void rt_list_replace(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
+TVMFFIAny rt_list_swap(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
   TVMFFIAny* item = (TVMFFIAny*)rt_sequence(list)->data + at;
   TVMFFIAny before = *item;
   *item = value;
+  return before;
+}
+
+void rt_list_take(TVMFFIObject* list, int64_t begin, int64_t count, TVMFFIAny* out) {
+  TVMFFISeqCell* cell = rt_sequence(list);
+  TVMFFIAny* items = cell->data;
+  if (count <= 0) return;
+  memcpy(out, items + begin, (size_t)count * sizeof *items);
+  cell->size -= count;
+  memmove(items + begin, items + begin + count, (size_t)(cell->size - begin) * sizeof *items);
+}
+
+int rt_list_insert(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
+  int failed = rt_list_put(list, at, value);
+  if (failed) rt_value_release(&value);
+  return failed;
+}
+
+void rt_list_replace(TVMFFIObject* list, int64_t at, TVMFFIAny value) {
+  TVMFFIAny before = rt_list_swap(list, at, value);
   rt_value_release(&before);  // last: it may run code that looks at the list
 }
 
 int rt_list_erase(TVMFFIObject* list, int64_t begin, int64_t end) {
-  TVMFFISeqCell* cell = rt_sequence(list);
-  size_t count = (size_t)(end - begin);
   if (end <= begin) return 0;
-  TVMFFIAny* removed = malloc(count * sizeof *removed);
+  TVMFFIAny* removed = malloc((size_t)(end - begin) * sizeof *removed);
   if (!removed) return -1;
-  TVMFFIAny* items = cell->data;
-  memcpy(removed, items + begin, count * sizeof *items);
-  memmove(items + begin, items + end, (size_t)(cell->size - end) * sizeof *items);
-  cell->size -= (int64_t)count;
-  for (size_t i = 0; i < count; ++i) rt_value_release(&removed[i]);  // may run any code
+  rt_list_take(list, begin, end - begin, removed);
+  for (int64_t i = 0; i < end - begin; ++i) rt_value_release(&removed[i]);  // may run any code
   free(removed);
   return 0;
 }

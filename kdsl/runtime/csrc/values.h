@@ -54,6 +54,11 @@ TVMFFIObject* rt_sequence_new(int32_t type_index, Py_ssize_t size);
 static inline TVMFFISeqCell* rt_sequence(const TVMFFIObject* object) {
   return (TVMFFISeqCell*)(object + 1);
 }
+/// Change a List and run nobody's code; `at` is within bounds. What goes is the caller's: `out` has
+/// room for it. -1: no memory, and the value is the caller's still.
+int rt_list_put(TVMFFIObject* list, int64_t at, TVMFFIAny value);
+TVMFFIAny rt_list_swap(TVMFFIObject* list, int64_t at, TVMFFIAny value);
+void rt_list_take(TVMFFIObject* list, int64_t begin, int64_t count, TVMFFIAny* out);
 /// Change a List; `value` is consumed, `at` is within bounds. -1: no memory.
 int rt_list_insert(TVMFFIObject* list, int64_t at, TVMFFIAny value);
 int rt_list_erase(TVMFFIObject* list, int64_t begin, int64_t end);
@@ -84,9 +89,18 @@ TVMFFIObject* rt_map_new(int32_t type_index, size_t expected);
 TVMFFIAny* rt_map_find(const TVMFFIObject* map, const TVMFFIAny* key);
 /// Put a pair, both consumed; -1: no memory.
 int rt_map_put(TVMFFIObject* map, TVMFFIAny key, TVMFFIAny value);
-/// Take out a pair; the value goes to `out`. 0: there is none.
-int rt_map_take(TVMFFIObject* map, const TVMFFIAny* key, TVMFFIAny* out);
+/// Put a pair and run nobody's code; what is in `pair` then is the caller's. -1: no memory.
+int rt_map_swap(TVMFFIObject* map, TVMFFIAny pair[2]);
+/// Take out a pair, key and value, which are the caller's. 0: there is none.
+int rt_map_take(TVMFFIObject* map, const TVMFFIAny* key, TVMFFIAny out[2]);
 void rt_map_clear(TVMFFIObject* map);
+/// All pairs of a map, outside of it; to be dropped.
+typedef struct {
+  RtMapCell map;
+  TVMFFIAny few[8];
+} RtMapContent;
+void rt_map_take_all(TVMFFIObject* map, RtMapContent* out);
+void rt_map_drop(RtMapContent* content);
 /// Pairs in order of insertion: start with position 0; 0 when there is no more. Borrowed.
 typedef struct {
   uint64_t at;
