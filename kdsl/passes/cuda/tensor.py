@@ -39,10 +39,12 @@ class Schedule:
     early: bool | None = None
 
 
-#: Tile sizes: along rows; along columns where rows are reduced, and where not; along the depth.
-ROWS, COLS, WIDE, DEPTH = 128, 64, 128, 64
+#: Tile sizes: of parallel loops and rows, along columns, along the depth.
+ROWS, COLS, DEPTH = 128, 64, 64
 #: Bytes of shared memory that a block may have on any GPU since sm_80.
 SHARED = 99 << 10
+#: Registers that a thread has for fragments; addresses, sums and operands need the rest of 255.
+ROOM = 220
 
 
 def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
@@ -60,7 +62,16 @@ def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
     reduces = any(
         isinstance(s, Let) and isinstance(s.op, Reduce) for s in walk(func.phases[number].body)
     )
-    func = replace(func, axes=_sized(func, func.phases[number], schedule, wide=not reduces))
+    plans = [_planned(func, number, schedule, rows, reduces) for rows in (ROWS, ROWS // 2)]
+    shared = [p for p in plans if p.smem <= SHARED]
+    if not shared:
+        raise Misfit(f"a block would need {plans[-1].smem} bytes of shared memory")
+    return next((p for p in shared if not reduces or p.registers <= ROOM), shared[-1])
+
+
+def _planned(func: Func, number: int, schedule: Schedule, rows: int, reduces: bool) -> TensorPlan:
+    """The plan with tiles of so many rows, where neither author nor schedule says how many."""
+    func = replace(func, axes=_sized(func, func.phases[number], schedule, rows))
     for axis in func.axes:
         if axis.kind == "tile" and (axis.size or 16) % 16:
             raise Misfit(f"{axis.size} elements of a slice are no multiple of 16")
@@ -76,10 +87,7 @@ def tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan:
     layouts = [(solve(func, func.phases[0], tiles, warps), warps) for warps in shapes]
     layout, warps = min(layouts, key=lambda found: len(found[0].staged))
     slots = schedule.slots or (1 if reduces else 2)
-    plan = Planner(func, tiles, layout, warps, sites, slots, schedule.early).plan()
-    if plan.smem > SHARED:
-        raise Misfit(f"a block would need {plan.smem} bytes of shared memory")
-    return plan
+    return Planner(func, tiles, layout, warps, sites, slots, schedule.early).plan()
 
 
 def _check_products(func: Func, phase: Parallel) -> None:
@@ -98,7 +106,7 @@ def _check_products(func: Func, phase: Parallel) -> None:
             raise Misfit(f"{s.name} is no product of two matrices")
 
 
-def _sized(func: Func, phase: Parallel, schedule: Schedule, *, wide: bool) -> tuple[Axis, ...]:
+def _sized(func: Func, phase: Parallel, schedule: Schedule, rows: int) -> tuple[Axis, ...]:
     """Axes with the tile sizes that the author left open."""
     outer = {each.var for each in phase.vars if each.is_tile}
     depths = {s.op.axis for s in walk(phase.body) if isinstance(s, Let) and isinstance(s.op, Dot)}
@@ -113,7 +121,7 @@ def _sized(func: Func, phase: Parallel, schedule: Schedule, *, wide: bool) -> tu
         if axis.name in schedule.tiles:
             return schedule.tiles[axis.name]
         if axis.name in outer:
-            return WIDE if wide else ROWS
+            return rows
         if axis.name in results and axis.name not in depths:
             return ROWS
         return COLS if axis.name in results else DEPTH

@@ -227,5 +227,11 @@ class TensorPlan:
     def threads(self) -> int:
         return 32 * self.warps[0] * self.warps[1]
 
+    @property
+    def registers(self) -> int:
+        """Registers of a thread that hold fragments with rows and columns."""
+        shapes = [tuple(m.blocks for m in a.maps) for a in self.arrays]
+        return sum(4 * shape[0] * shape[1] for shape in shapes if len(shape) == 2)
+
     def tile(self, value: str) -> SharedTile | None:
         return next((t for t in self.tiles if t.value == value), None)
