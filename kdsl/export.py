@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from kdsl.codegen.archs import arch_of, is_cuda, number
 from kdsl.codegen.device import Image
 from kdsl.codegen.public import public_headers
+from kdsl.codegen.stub import stub
 from kdsl.codegen.targets import variants_of
 from kdsl.driver import Compiler, Specialisation, build, check_target
 from kdsl.dtypes import DType
@@ -133,7 +134,8 @@ def write(
     kernels: Sequence[tuple[Compiler, Options]],
     targets: tuple[str, ...],
 ) -> None:
-    """Compile; write the library, its C and its C++ header, each complete or not at all."""
+    """Compile; write the library, its headers for C and C++ and its stub for Python, each complete
+    or not at all."""
     if not targets:
         raise ValueError('export: name at least one target, e.g. "cpu" or "cuda:sm_80"')
     for target in targets:
@@ -155,6 +157,8 @@ def write(
     _publish(library, module.read_bytes(), 0o755)
     for suffix, text in public_headers(name, units).items():
         _publish(library.with_suffix(suffix), text.encode(), 0o644)
+    stub_name, types = stub(library.name, units)
+    _publish(library.with_name(stub_name), types.encode(), 0o644)
 
 
 def _writable(path: str | PathLike[str]) -> Path:

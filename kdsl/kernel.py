@@ -294,7 +294,8 @@ class Kernel(Dispatcher):
         """Write a shared library that needs no kdsl, no framework and no Python.
 
         Args:
-            path: of the `.so`; a C header of the same name is written beside it.
+            path: of the `.so`; headers for C and C++ of the same name, and the types of its
+                functions for Python (`<name>_module.pyi`), are written beside it.
             targets: "cpu", every variant of this architecture; "cuda:sm_80" and such. A function of
                 several runs where its tensors are.
             dims: sizes of fixed dims to compile for. Other sizes run a general variant on the CPU,

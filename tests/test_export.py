@@ -291,3 +291,11 @@ def test_parameters_with_other_letters_than_ascii_are_compiled_and_named(tmp_pat
     with pytest.raises(ValueError) as caught:
         module.scaled(x, 1.0, x[:1].copy())
     assert str(caught.value) == text + "2 `ö`: expected f32[N=2, ν=3], got f32[1, 3]"
+
+
+def test_headers_and_a_stub_lie_beside_a_library(tmp_path):
+    double.export(tmp_path / "my-kernels.so", dtypes={"T": [f32]})
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["my-kernels.h", "my-kernels.hpp", "my-kernels.so", "my_kernels_module.pyi"]
+    stub = (tmp_path / "my_kernels_module.pyi").read_text()
+    assert "def double(self, x: _Array, o: None = None, *, negate: bool = False) -> _Array:" in stub
