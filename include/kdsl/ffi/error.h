@@ -12,17 +12,6 @@ KDSL_EXPORT const KdslRuntime* __kdsl_rt;
 
 namespace kdsl {
 
-/// A function of libtvm_ffi, if that library is in the process, private copies included.
-KDSL_COLD inline void* address_in_tvm_ffi(const char* name) {
-  if (void* found = kdsl_dlsym(nullptr, name)) return found;
-  void* library = loaded_library("libtvm_ffi.so");
-  return library ? kdsl_dlsym(library, name) : nullptr;
-}
-template <class Function>
-KDSL_INLINE Function* find_in_tvm_ffi(const char* name) {
-  return reinterpret_cast<Function*>(address_in_tvm_ffi(name));
-}
-
 /// Keep "ValueError: text" as this thread's last error.
 KDSL_COLD inline void keep_error(const char* kind, const char* message) {
   constexpr int kCapacity = 4096;

@@ -38,6 +38,7 @@ void* kdsl_dlsym(void* handle, const char* name) KDSL_PINNED("dlsym");
 void* kdsl_dlopen(const char* path, int flags) KDSL_PINNED("dlopen");
 
 void* kdsl_malloc(size_t size) __asm__("malloc");
+void* kdsl_realloc(void* block, size_t size) __asm__("realloc");
 void kdsl_free(void* block) __asm__("free");
 void* kdsl_memcpy(void* to, const void* from, size_t size) __asm__("memcpy");
 char* kdsl_getenv(const char* name) __asm__("getenv");
@@ -69,11 +70,22 @@ KDSL_INLINE void* loaded_library(const char* soname) {
   return kdsl_dlopen(soname, kLazy | kNoLoad);
 }
 
+/// A function of libtvm_ffi, if that library is in the process, private copies included.
+KDSL_COLD inline void* address_in_tvm_ffi(const char* name) {
+  if (void* found = kdsl_dlsym(nullptr, name)) return found;
+  void* library = loaded_library("libtvm_ffi.so");
+  return library ? kdsl_dlsym(library, name) : nullptr;
+}
+template <class Function>
+KDSL_INLINE Function* find_in_tvm_ffi(const char* name) {
+  return reinterpret_cast<Function*>(address_in_tvm_ffi(name));
+}
+
 /// What tells threads apart: the address of the thread's control block.
 ///
 /// State of a thread is found by it in a list (threads.h), not by `__thread`: that would add the
 /// dynamic loader to the libraries a module needs, or take room in the small static TLS block.
-inline void* this_thread() {
+KDSL_INLINE void* this_thread() {
 #if defined(__x86_64__)
   void* self;
   __asm__("mov %%fs:0, %0" : "=r"(self));

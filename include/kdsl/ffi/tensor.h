@@ -3,25 +3,9 @@
 
 #include <kdsl/cpu/kernel.h>
 #include <kdsl/ffi/error.h>
+#include <kdsl/ffi/object.h>
 
 namespace kdsl {
-
-/// Give up one reference to an object of any runtime; the last one ends it.
-inline void release(TVMFFIObject* object) {
-  constexpr uint64_t kStrongMask = 0xffffffffu, kWeakOne = uint64_t{1} << 32;
-  const uint64_t before = __atomic_fetch_sub(&object->combined_ref_count, 1, __ATOMIC_ACQ_REL);
-  if (before == KDSL_REF_COUNT_ONE) {
-    // Nobody else can come by a reference any more: one step for life and memory.
-    if (object->deleter) object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskBoth);
-  } else if ((before & kStrongMask) == 1) {
-    if (object->deleter) object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskStrong);
-    const uint64_t last =
-        __atomic_fetch_sub(&object->combined_ref_count, kWeakOne, __ATOMIC_ACQ_REL);
-    if (last == kWeakOne && object->deleter) {
-      object->deleter(object, kTVMFFIObjectDeleterFlagBitMaskWeak);
-    }
-  }
-}
 
 /// Number of bytes of a tensor without gaps; -1 when that is more than an address can count.
 inline i64 byte_count(const DLTensor& tensor) {

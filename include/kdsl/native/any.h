@@ -32,15 +32,12 @@ KDSL_NOINLINE inline TVMFFIAny owned(TVMFFIAny value) {
   return value;
 }
 
-[[noreturn]] KDSL_COLD inline void cannot(const char* start, const TVMFFIAny& value,
-                                          void (*came)(Writer&, const TVMFFIAny&), const char* to,
-                                          const TypeText& type) {
+[[noreturn]] KDSL_COLD inline void cannot(const char* start, const TVMFFIAny& value, Came* came,
+                                          const char* to, const TypeText& type) {
   Writer text = {};
-  text << start << " type `";
-  came(text, value);
-  text << "` " << to << " `";
-  write_name(text, type);
-  fail("TypeError", text << "`");
+  write_came(text.put(start).put(" type `"), value, came);
+  write_name(text.put("` ").put(to).put(" `"), type);
+  fail("TypeError", text.put("`"));
 }
 
 }  // namespace detail
@@ -209,13 +206,11 @@ T read(const TVMFFIAny& value) {
   }
 }
 template <class T>
-void write_came(Writer& out, const TVMFFIAny& value) {
-  if constexpr (is_any_v<T>) {
-    write_type(out, value.type_index);
-  } else {
-    TypeTraits<T>::came(out, value);
-  }
-}
+inline constexpr Came* came_of = TypeTraits<T>::came;
+template <>
+inline constexpr Came* came_of<Any> = nullptr;
+template <>
+inline constexpr Came* came_of<AnyView> = nullptr;
 
 }  // namespace detail
 

@@ -23,7 +23,7 @@ class ArrayObj : public Object, public TVMFFISeqCell {
   void shrink(int64_t size) {
     while (TVMFFISeqCell::size > size) begin()[--TVMFFISeqCell::size].~Any();
   }
-  static ObjectPtr<ArrayObj> make(int64_t room) {
+  KDSL_LAZY static ObjectPtr<ArrayObj> make(int64_t room) {
     return ObjectPtr<ArrayObj>::own(detail::new_object<ArrayObj>(room * sizeof(Any), room));
   }
 };
@@ -43,7 +43,7 @@ inline Values values_of(const TVMFFIObject* sequence) {
 }
 
 /// Makes room in an array of nobody else's: for `extra` values more, in a copy if need be.
-KDSL_NOINLINE inline ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extra) {
+KDSL_LAZY KDSL_NOINLINE ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extra) {
   auto* array = static_cast<ArrayObj*>(pointer.get());
   const int64_t size = array ? static_cast<int64_t>(array->size()) : 0;
   // An object of another runtime keeps its own rules about its memory: never grown in place.
@@ -58,7 +58,7 @@ KDSL_NOINLINE inline ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extr
 
 [[noreturn]] KDSL_COLD inline void bad_index(int64_t index, int64_t size) {
   Writer text = {};
-  text << "indexing " << index << " on an array of size " << size;
+  text.put("indexing ").put_int(index).put(" on an array of size ").put_int(size);
   fail("IndexError", text);
 }
 
@@ -182,10 +182,9 @@ inline bool all_of(const TVMFFIAny& value, bool (*test)(const TVMFFIAny&)) {
 }
 /// "Array[index 2: str]": which element does not fit.
 KDSL_COLD inline void write_element(Writer& out, int64_t index, const TVMFFIAny& value,
-                                    void (*came)(Writer&, const TVMFFIAny&)) {
-  out << "Array[index " << static_cast<long long>(index) << ": ";
-  came(out, value);
-  out << "]";
+                                    Came* came) {
+  write_came(out.put("Array[index ").put_int(index).put(": "), value, came);
+  out.put("]");
 }
 
 }  // namespace detail
@@ -215,7 +214,7 @@ struct TypeTraits<Array<T>> : detail::RefTraits<Array<T>> {
     const detail::Values from = detail::values_of(value.v_obj);
     int64_t i = 0;
     while (i < from.size && detail::converts<T>(from.data[i])) ++i;
-    if (i < from.size) detail::write_element(out, i, from.data[i], detail::write_came<T>);
+    if (i < from.size) detail::write_element(out, i, from.data[i], detail::came_of<T>);
   }
 };
 
@@ -293,14 +292,13 @@ struct TypeTraits<Tuple<Types...>> : detail::RefTraits<Tuple<Types...>> {
     if (!detail::is_sequence(value.type_index)) return detail::write_type(out, value.type_index);
     const detail::Values from = detail::values_of(value.v_obj);
     if (!has_size(value)) {
-      out << "Array[size=" << static_cast<long long>(from.size) << "]";
+      out.put("Array[size=").put_int(from.size).put("]");
       return;
     }
     int64_t i = 0;
     (void)((detail::converts<Types>(from.data[i])
                 ? (++i, true)
-                : (detail::write_element(out, i, from.data[i], detail::write_came<Types>),
-                   false)) &&
+                : (detail::write_element(out, i, from.data[i], detail::came_of<Types>), false)) &&
            ...);
   }
 

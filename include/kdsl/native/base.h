@@ -12,8 +12,8 @@
 #include <kdsl/ffi/libc.h>
 
 #pragma GCC visibility push(hidden)
-#include <kdsl/ffi/error.h>
-#include <kdsl/ffi/tensor.h>
+#include <kdsl/ffi/object.h>
+#include <kdsl/ffi/runtime.h>
 #pragma GCC visibility pop
 
 #define TVM_FFI_VERSION_MAJOR 0
@@ -33,16 +33,17 @@
 #define TVM_FFI_STR_CONCAT_(a, b) a##b
 #define TVM_FFI_STR_CONCAT(a, b) TVM_FFI_STR_CONCAT_(a, b)
 
+/// Before a function that few kernels use: as a template it costs the others next to nothing.
+#define KDSL_LAZY template <class = void>
+
 /// Code that runs when the module is loaded: TVM_FFI_STATIC_INIT_BLOCK() { ... }
 #define TVM_FFI_STATIC_INIT_BLOCK() KDSL_STATIC_INIT_(TVM_FFI_STR_CONCAT(kdsl_init_, __COUNTER__))
 #define KDSL_STATIC_INIT_(name) __attribute__((constructor)) static void name()
 
+/// Written by kdsl's loader before the module's first call; null under every other host. Each
+/// source file of a module may hold this; the linker keeps one.
 extern "C" {
-// Each source file of a module may hold these; the linker keeps one.
 __attribute__((weak, visibility("default"))) const KdslRuntime* __kdsl_rt = nullptr;
-__attribute__((weak, visibility("default"))) KDSL_COLD const char* __kdsl_last_error(void) {
-  return kdsl::last_error();
-}
 }
 
 #pragma GCC visibility push(hidden)
@@ -60,18 +61,47 @@ TVM_FFI_INLINE bool same_bytes(const char* a, const char* b, size_t size) {
 }
 
 /// Memory, or std::bad_alloc.
-inline void* allocate(size_t size) {
+KDSL_COLD inline void* allocate(size_t size) {
   void* block = kdsl_malloc(size);
   if (TVM_FFI_PREDICT_FALSE(!block)) throw std::bad_alloc();
   return block;
+}
+
+/// The text of a thread's last error. An entry is never freed: a thread that ends leaves it to the
+/// next one at its address.
+struct LastError {
+  void* thread;
+  LastError* next;
+  char text[4096];
+};
+inline LastError* last_errors = nullptr;
+
+/// This thread's; null when memory is short.
+KDSL_COLD inline char* last_error() noexcept {
+  void* self = kdsl::this_thread();
+  LastError* first = __atomic_load_n(&last_errors, __ATOMIC_ACQUIRE);
+  for (LastError* error = first; error; error = error->next) {
+    if (error->thread == self) return error->text;
+  }
+  auto* made = static_cast<LastError*>(kdsl_malloc(sizeof(LastError)));
+  if (!made) return nullptr;
+  made->thread = self;
+  made->next = first;
+  made->text[0] = 0;
+  while (!__atomic_compare_exchange_n(&last_errors, &made->next, made, false, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED)) {
+  }
+  return made->text;
 }
 
 TVM_FFI_INLINE void retain(TVMFFIObject* object) {
   __atomic_fetch_add(&object->combined_ref_count, 1, __ATOMIC_RELAXED);
 }
 
-/// kdsl::release, compiled once in a file.
-KDSL_NOINLINE inline void drop(TVMFFIObject* object) { kdsl::release(object); }
+/// kdsl::release, compiled once in a file; nothing where `object` is null.
+KDSL_NOINLINE inline void drop(void* object) {
+  if (object) kdsl::release(static_cast<TVMFFIObject*>(object));
+}
 
 /// A function of the loader's table; null where there is none.
 KDSL_COLD inline void* in_table(const char* name) {
@@ -92,3 +122,10 @@ TVM_FFI_INLINE Function* in_runtime(const char* name) {
 }  // namespace detail
 }  // namespace tvm::ffi
 #pragma GCC visibility pop
+
+/// "ValueError: text" of this thread's last failed call of the module; "" before any.
+extern "C" __attribute__((weak, visibility("default"))) KDSL_COLD const char* __kdsl_last_error(
+    void) {
+  const char* text = tvm::ffi::detail::last_error();
+  return text ? text : "";
+}

@@ -23,38 +23,51 @@ KDSL_COLD inline void delete_error(void* self, int flags) noexcept {
   const TVMFFIErrorCell& cell = static_cast<KdslErrorObject*>(self)->error;
   if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
     if (!has_first_backtrace(cell)) kdsl_free(const_cast<char*>(cell.backtrace.data));
-    if (cell.cause_chain) drop(static_cast<TVMFFIObject*>(cell.cause_chain));
-    if (cell.extra_context) drop(static_cast<TVMFFIObject*>(cell.extra_context));
+    drop(cell.cause_chain);
+    drop(cell.extra_context);
   }
   if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
 }
 KDSL_COLD inline void update_backtrace(TVMFFIObjectHandle self, const TVMFFIByteArray* text,
                                        int32_t mode) noexcept {
   TVMFFIErrorCell& cell = static_cast<KdslErrorObject*>(self)->error;
-  const char* old = has_first_backtrace(cell) ? nullptr : cell.backtrace.data;
-  const size_t kept = mode == kTVMFFIBacktraceUpdateModeAppend ? cell.backtrace.size : 0;
-  auto* joined = static_cast<char*>(kdsl_malloc(kept + text->size + 1));
-  if (!joined) return;
-  if (kept) __builtin_memcpy(joined, cell.backtrace.data, kept);
-  if (text->size) __builtin_memcpy(joined + kept, text->data, text->size);
-  joined[kept + text->size] = 0;
-  cell.backtrace = {joined, kept + text->size};
-  kdsl_free(const_cast<char*>(old));
+  Writer joined;
+  if (mode == kTVMFFIBacktraceUpdateModeAppend) {
+    joined.append(cell.backtrace.data, cell.backtrace.size);
+  }
+  joined.append(text->data, text->size);
+  // Without memory the old one stays.
+  if (!joined.size()) return;
+  if (!has_first_backtrace(cell)) kdsl_free(const_cast<char*>(cell.backtrace.data));
+  cell.backtrace = joined.bytes();
 }
 
-/// A new Error object; null without memory.
+/// Raised where there is no memory for another error. Never freed.
+inline constexpr char kNoMemory[] = "MemoryError\0out of memory\0";
+inline KdslErrorObject no_memory = {{KDSL_REF_COUNT_ONE, kTVMFFIError, 0, nullptr},
+                                    {{kNoMemory, 11},
+                                     {kNoMemory + 12, 13},
+                                     {kNoMemory + 26, 0},
+                                     update_backtrace,
+                                     nullptr,
+                                     nullptr}};
+
+/// A new Error object.
 KDSL_COLD inline TVMFFIObject* new_error(TVMFFIByteArray kind, TVMFFIByteArray message,
                                          TVMFFIByteArray backtrace) noexcept {
   TVMFFIByteArray texts[3] = {kind, message, backtrace};
   const size_t size = kind.size + message.size + backtrace.size + 3;
   auto* made = static_cast<KdslErrorObject*>(kdsl_malloc(sizeof(KdslErrorObject) + size));
-  if (!made) return nullptr;
+  if (!made) {
+    retain(&no_memory.head);
+    return &no_memory.head;
+  }
   auto* room = reinterpret_cast<char*>(made + 1);
   for (TVMFFIByteArray& text : texts) {
-    if (text.size) __builtin_memcpy(room, text.data, text.size);
-    room[text.size] = 0;
+    kdsl_memcpy(room, text.data, text.size);
     text.data = room;
-    room += text.size + 1;
+    room += text.size;
+    *room++ = 0;
   }
   made->head = {KDSL_REF_COUNT_ONE, kTVMFFIError, 0, delete_error};
   made->error = {texts[0], texts[1], texts[2], update_backtrace, nullptr, nullptr};
@@ -69,26 +82,28 @@ class Error : public ObjectRef, public std::exception {
   using ContainerType = ErrorObj;
   static constexpr bool _type_is_nullable = false;
 
-  KDSL_COLD Error(TVMFFIByteArray kind, TVMFFIByteArray message, TVMFFIByteArray backtrace)
+  Error(TVMFFIByteArray kind, TVMFFIByteArray message, TVMFFIByteArray backtrace)
       : Error(detail::new_error(kind, message, backtrace)) {}
   Error(const String& kind, const String& message, const String& backtrace)
       : Error(kind.bytes(), message.bytes(), backtrace.bytes()) {}
   explicit Error(UnsafeInit tag) : ObjectRef(tag) {}
   /// Takes over a reference.
-  KDSL_NOINLINE explicit Error(TVMFFIObject* object) : ObjectRef(own_object(object)) {
-    if (!object) throw std::bad_alloc();
+  TVM_FFI_INLINE explicit Error(TVMFFIObject* object) noexcept {
+    data_.take(reinterpret_cast<Object*>(object));
   }
 
   Error(const Error&) = default;
   Error(Error&&) = default;
   Error& operator=(const Error&) = default;
   Error& operator=(Error&&) = default;
-  KDSL_NOINLINE ~Error() override {}
+  KDSL_COLD ~Error() override {}
 
   String kind() const { return cell()->kind; }
   String message() const { return cell()->message; }
   String backtrace() const { return cell()->backtrace; }
-  const char* what() const noexcept override { return cell()->message.data; }
+  KDSL_COLD const char* what() const noexcept override {
+    return reinterpret_cast<KdslErrorObject*>(data_.get())->error.message.data;
+  }
   const ErrorObj* operator->() const { return cell(); }
   void UpdateBacktrace(const TVMFFIByteArray* text, int32_t mode) {
     cell()->update_backtrace(cell(), text, mode);
@@ -116,7 +131,10 @@ KDSL_COLD inline String take(Writer& text) {
 KDSL_COLD inline void raise_object(TVMFFIObject* object) noexcept {
   using SetRaised = void(TVMFFIObjectHandle);
   const TVMFFIErrorCell& cell = reinterpret_cast<KdslErrorObject*>(object)->error;
-  kdsl::keep_error(cell.kind.data, cell.message.data);
+  char* text = last_error();
+  if (text) {
+    kdsl_snprintf(text, sizeof(LastError::text), "%s: %s", cell.kind.data, cell.message.data);
+  }
   void* ours = in_table("TVMFFIErrorSetRaised");
   if (ours) {
     reinterpret_cast<SetRaised*>(ours)(object);
@@ -126,10 +144,11 @@ KDSL_COLD inline void raise_object(TVMFFIObject* object) noexcept {
   void* theirs = kdsl::address_in_tvm_ffi("TVMFFIErrorSetRaised");
   if (theirs && theirs != ours) reinterpret_cast<SetRaised*>(theirs)(object);
 }
-/// Raise an error of a text that is done with. Returns -1, what a packed function then returns.
-TVM_FFI_INLINE int raise(const char* kind, Writer& text) noexcept {
-  kdsl::raise(kind, text.data());
-  text.free();
+
+KDSL_COLD inline int raise_text(const char* kind, const char* message) noexcept {
+  TVMFFIObject* raised = new_error(bytes_of(kind), bytes_of(message), {"", 0});
+  raise_object(raised);
+  drop(raised);
   return -1;
 }
 
@@ -148,7 +167,7 @@ KDSL_COLD inline Error take_raised() {
 }
 [[noreturn]] KDSL_COLD inline void throw_raised() { throw take_raised(); }
 
-/// Throws an error of a text that is done with.
+/// Throws an error of texts that are done with.
 [[noreturn]] KDSL_COLD inline void fail(const char* kind, Writer& text, Writer place = {}) {
   TVMFFIObject* made = new_error(bytes_of(kind), text.bytes(), place.bytes());
   text.free();
@@ -157,57 +176,63 @@ KDSL_COLD inline Error take_raised() {
 }
 [[noreturn]] KDSL_COLD inline void fail(const char* kind, const char* message) {
   Writer text = {};
-  fail(kind, text << message);
+  fail(kind, text.put(message));
 }
 
-/// Collects the text of an error and throws it at the end of the statement.
-class Thrower {
- public:
-  KDSL_COLD Thrower(const char* kind, const char* file, int line, const char* function) noexcept
-      : kind_(kind), text_{}, place_{} {
-    place_ << "  File \"" << file << "\", line " << line << ", in " << function << "\n";
-  }
-  [[noreturn]] KDSL_COLD ~Thrower() noexcept(false) { fail(kind_, text_, place_); }
-  Writer& stream() noexcept { return text_; }
+/// A place in the code that throws the text that is assigned to it. No destructor throws: values
+/// that are written into the text may throw themselves.
+struct Thrower {
+  const char* kind;
+  const char* file;
+  int line;
+  const char* function;
 
- private:
-  const char* kind_;
-  Writer text_, place_;
+  [[noreturn]] KDSL_COLD void operator=(Writer& text) const {
+    Writer place = {};
+    place.put("  File \"").put(file).put("\", line ").put_int(line);
+    fail(kind, text, place.put(", in ").put(function).put("\n"));
+  }
 };
 
 /// Raises the exception that is being handled; -1. Exceptions of a module end here and nowhere
 /// else.
 KDSL_COLD inline int raise_current() noexcept {
+  const TVMFFIByteArray kind = {"InternalError", 13}, nothing = {"", 0};
+  TVMFFIObject* raised = &no_memory.head;
   try {
     throw;
   } catch (const Error& error) {
-    raise_object(ObjectAccess::head(error));
+    raised = ObjectAccess::head(error);
+    retain(raised);
   } catch (const std::bad_alloc&) {
-    kdsl::raise("MemoryError", "out of memory");
+    retain(raised);
   } catch (const std::exception& error) {
-    kdsl::raise("InternalError", error.what());
+    raised = new_error(kind, bytes_of(error.what()), nothing);
   } catch (...) {
-    kdsl::raise("InternalError", "an exception that is no std::exception");
+    raised = new_error(kind, bytes_of("an exception that is no std::exception"), nothing);
   }
+  raise_object(raised);
+  drop(raised);
   return -1;
 }
 
-/// The text of a comparison that does not hold; no text where it holds.
+/// The text of a comparison that does not hold; null where it holds.
 struct Compared {
-  bool failed = false;
-  Writer text = {};
-  explicit operator bool() const { return failed; }
+  const char* text;
+  TVM_FFI_INLINE explicit operator bool() const { return text != nullptr; }
 };
-inline Writer& operator<<(Writer& out, Compared& compared) {
-  out.append(compared.text.data(), compared.text.size());
-  compared.text.free();
+KDSL_COLD inline Writer& operator<<(Writer& out, Compared compared) {
+  out.put(compared.text);
+  // Without memory it is the empty text, which is nobody's.
+  if (*compared.text) kdsl_free(const_cast<char*>(compared.text));
   return out;
 }
 template <class X, class Y>
 KDSL_COLD Compared differ(const X& x, const Y& y) {
-  Compared compared = {true};
-  compared.text << " (" << x << " vs. " << y << ") ";
-  return compared;
+  Writer text = {};
+  text.put(" (") << x;
+  text.put(" vs. ") << y;
+  return {text.put(") ").data()};
 }
 
 // Integers of different sign are compared as the user wrote it.
@@ -216,7 +241,7 @@ KDSL_COLD Compared differ(const X& x, const Y& y) {
 #define KDSL_CHECK_(name, op)                            \
   template <class X, class Y>                            \
   TVM_FFI_INLINE Compared name(const X& x, const Y& y) { \
-    if (TVM_FFI_PREDICT_TRUE(x op y)) return Compared(); \
+    if (TVM_FFI_PREDICT_TRUE(x op y)) return {nullptr};  \
     return differ(x, y);                                 \
   }
 KDSL_CHECK_(check_eq, ==)
@@ -245,8 +270,9 @@ inline String String::substr(size_t pos, size_t count) const {
 
 // ---- Throwing and checking. `TVM_FFI_THROW(ValueError) << "text" << value;`
 
-#define TVM_FFI_THROW(ErrorKind) \
-  ::tvm::ffi::detail::Thrower(#ErrorKind, __FILE__, __LINE__, TVM_FFI_FUNC_SIG).stream()
+#define TVM_FFI_THROW(ErrorKind)                                                  \
+  ::tvm::ffi::detail::Thrower{#ErrorKind, __FILE__, __LINE__, TVM_FFI_FUNC_SIG} = \
+      ::tvm::ffi::detail::Writer().self()
 #define TVM_FFI_LOG_AND_THROW(ErrorKind) TVM_FFI_THROW(ErrorKind)
 
 #define TVM_FFI_CHECK(condition, ErrorKind) \

@@ -54,58 +54,48 @@ template <class R, class... Args>
 inline constexpr TypeText function_text<R(Args...)> = {"", "ffi.Function", text_list<R, Args...>,
                                                        1 + sizeof...(Args), TypeText::kFunction};
 
-/// A call under way, for the text of an error.
-struct Call {
-  const char* name;
-  const TypeText* type;
-  const TVMFFIAny* args;
-  int32_t count;
-};
-
-using Came = void(Writer&, const TVMFFIAny&);
-/// Raises that the count of the arguments is wrong or, with `came`, the type of one. -1.
-KDSL_COLD inline int wrong_call(const Call& call, int index, Came* came) noexcept {
+/// Throws that the count of the arguments is wrong or, with an index, the type of one.
+[[noreturn]] KDSL_COLD inline void wrong_call(const char* name, const TypeText& type,
+                                              const TVMFFIAny* args, int32_t count, int index = -1,
+                                              Came* came = nullptr) {
   Writer text = {};
-  text << (came ? "Mismatched type on argument #" : "Mismatched number of arguments");
-  if (came) text << index;
-  text << " when calling: `" << call.name;
-  write_name(text, *call.type);
-  text << "`. Expected " << (came ? "`" : "");
-  if (came) {
-    write_name(text, *call.type->args[1 + index]);
-    text << "` but got `";
-    came(text, call.args[index]);
-    text << "`";
+  text.put("Mismatched ");
+  index < 0 ? text.put("number of arguments") : text.put("type on argument #").put_int(index);
+  write_name(text.put(" when calling: `").put(name), type);
+  text.put("`. Expected ");
+  if (index < 0) {
+    text.put_int(type.count - 1).put(" but got ").put_int(count).put(" arguments");
   } else {
-    text << call.type->count - 1 << " but got " << call.count << " arguments";
+    write_name(text.put("`"), *type.args[1 + index]);
+    write_came(text.put("` but got `"), args[index], came);
+    text.put("`");
   }
-  return raise("TypeError", text);
+  fail("TypeError", text);
 }
 
-/// Whether argument `index` converts to a T; raises where it does not.
+/// Throws where argument `index` does not convert to a T.
 template <class T>
-TVM_FFI_INLINE bool accepts(const Call& call, int index) {
+TVM_FFI_INLINE void accept(const char* name, const TypeText& type, const TVMFFIAny* args,
+                           int32_t count, int index) {
   if constexpr (!is_any_v<T>) {
     static_assert(is_enabled_v<T>, "a packed function cannot take this type");
-    if (TVM_FFI_PREDICT_FALSE(!TypeTraits<T>::fits(call.args[index]))) {
-      wrong_call(call, index, TypeTraits<T>::came);
-      return false;
+    if (TVM_FFI_PREDICT_FALSE(!TypeTraits<T>::fits(args[index]))) {
+      wrong_call(name, type, args, count, index, TypeTraits<T>::came);
     }
   }
-  return true;
 }
 
 template <class F, class Indices>
 struct Unpack;
-/// A call of C++ with packed arguments: 0, or -1 raised; what it calls may throw.
+/// A call of C++ with packed arguments. Throws.
 template <class R, class... Args, size_t... I>
 struct Unpack<R(Args...), kdsl::own::index_sequence<I...>> {
   template <class F>
-  TVM_FFI_INLINE static int run(F& function, const char* name, const TVMFFIAny* args, int32_t count,
-                                TVMFFIAny* result) {
-    const Call call = {name, &function_text<R(Args...)>, args, count};
-    if (TVM_FFI_PREDICT_FALSE(count != sizeof...(Args))) return wrong_call(call, 0, nullptr);
-    if (!(accepts<Bare<Args>>(call, I) && ...)) return -1;
+  TVM_FFI_INLINE static void run(F& function, const char* name, const TVMFFIAny* args,
+                                 int32_t count, TVMFFIAny* result) {
+    constexpr const TypeText& type = function_text<R(Args...)>;
+    if (TVM_FFI_PREDICT_FALSE(count != sizeof...(Args))) wrong_call(name, type, args, count);
+    (accept<Bare<Args>>(name, type, args, count, I), ...);
     if constexpr (kdsl::own::is_void_v<R>) {
       function(read<Bare<Args>>(args[I])...);
       *result = raw(kTVMFFINone);
@@ -115,7 +105,6 @@ struct Unpack<R(Args...), kdsl::own::index_sequence<I...>> {
       static_assert(is_enabled_v<Bare<R>>, "a packed function cannot return this type");
       *result = TypeTraits<Bare<R>>::give(function(read<Bare<Args>>(args[I])...));
     }
-    return 0;
   }
 };
 template <class F>
@@ -123,11 +112,11 @@ struct UnpackOf;
 template <class R, class... Args>
 struct UnpackOf<R(Args...)> : Unpack<R(Args...), kdsl::own::index_sequence_for<Args...>> {};
 
-/// Call `function` with packed arguments; 0, or -1 raised. It may throw.
+/// Call `function` with packed arguments. Throws.
 template <class F>
-TVM_FFI_INLINE int call_typed(F& function, const char* name, const TVMFFIAny* args, int32_t count,
-                              TVMFFIAny* result) {
-  return UnpackOf<TypeOf<F>>::run(function, name, args, count, result);
+TVM_FFI_INLINE void call_typed(F& function, const char* name, const TVMFFIAny* args, int32_t count,
+                               TVMFFIAny* result) {
+  UnpackOf<TypeOf<F>>::run(function, name, args, count, result);
 }
 
 /// {"type_schema":"...","arg_names":["x","y"]}; `names` are separated by commas, and may be empty.
@@ -136,25 +125,25 @@ KDSL_COLD inline int give_metadata(const TypeText& type, const char* names,
   TVM_FFI_SAFE_CALL_BEGIN();
   Writer schema, text;
   write_schema(schema, type);
-  text << "{\"type_schema\":\"";
+  text.put("{\"type_schema\":\"");
   for (size_t i = 0; i < schema.size(); ++i) {
     const char c = schema.data()[i];
-    if (c == '"' || c == '\\') text << '\\';
-    text << c;
+    if (c == '"' || c == '\\') text.put("\\");
+    text.append(&c, 1);
   }
-  text << "\"";
+  text.put("\"");
   if (*names) {
-    text << ",\"arg_names\":[\"";
+    text.put(",\"arg_names\":[\"");
     for (; *names; ++names) {
       if (*names == ',') {
-        text << "\",\"";
+        text.put("\",\"");
       } else if (*names != ' ') {
-        text << *names;
+        text.append(names, 1);
       }
     }
-    text << "\"]";
+    text.put("\"]");
   }
-  text << "}";
+  text.put("}");
   schema.free();
   *result = take(text).give();
   TVM_FFI_SAFE_CALL_END();
@@ -176,7 +165,7 @@ class FunctionObj : public Object, public TVMFFIFunctionCell {
 
 namespace detail {
 
-/// A Function object around a functor `int body(args, count, result)` that may throw.
+/// A Function object around a functor `void body(args, count, result)` that may throw.
 template <class Body>
 class BodyObj : public FunctionObj {
  public:
@@ -185,7 +174,7 @@ class BodyObj : public FunctionObj {
     cpp_call = nullptr;
     safe_call = [](void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
       TVM_FFI_SAFE_CALL_BEGIN();
-      return static_cast<BodyObj*>(static_cast<Object*>(self))->body_(args, count, result);
+      static_cast<BodyObj*>(static_cast<Object*>(self))->body_(args, count, result);
       TVM_FFI_SAFE_CALL_END();
     };
   }
@@ -254,7 +243,6 @@ class Function : public ObjectRef {
             packed(views, count, &made);
           }
           *result = made.give();
-          return 0;
         }));
   }
   /// Of any function whose parameters and result can be converted. `name` is for messages.
@@ -263,10 +251,11 @@ class Function : public ObjectRef {
     return make(
         detail::new_function([function = kdsl::own::move(function), name = kdsl::own::move(name)](
                                  const TVMFFIAny* args, int32_t count, TVMFFIAny* result) mutable {
-          return detail::call_typed(function, name.c_str(), args, count, result);
+          detail::call_typed(function, name.c_str(), args, count, result);
         }));
   }
-  static Function FromExternC(void* self, TVMFFISafeCallType call, void (*deleter)(void*)) {
+  KDSL_LAZY static Function FromExternC(void* self, TVMFFISafeCallType call,
+                                        void (*deleter)(void*)) {
     return make(make_object<detail::ExternObj>(self, call, deleter));
   }
 
@@ -279,8 +268,8 @@ class Function : public ObjectRef {
     Function found = detail::global_function(name);
     if (found.defined()) return found;
     detail::Writer text = {};
-    text << "Function " << name << " not found";
-    detail::fail("ValueError", text);
+    text.put("Function ").append(name.data(), name.size());
+    detail::fail("ValueError", text.put(" not found"));
   }
   static void SetGlobal(const String& name, const Function& function, bool override = false) {
     TVM_FFI_CHECK_SAFE_CALL(
@@ -370,27 +359,28 @@ struct TypeTraits<TypedFunction<F>> : TypeTraitsBase {
 #define TVM_FFI_DLL_EXPORT_TYPED_FUNC(ExportName, Function) \
   KDSL_EXPORT_TYPED_FUNC(ExportName, Function, "")
 /// The same with the names of the parameters, for callers that pass them by name: "x, y".
-#define KDSL_EXPORT_TYPED_FUNC(ExportName, Function, Names)                               \
-  KDSL_EXPORT int __tvm_ffi_##ExportName(void*, const TVMFFIAny* args, int32_t num_args,  \
-                                         TVMFFIAny* result) {                             \
-    TVM_FFI_SAFE_CALL_BEGIN();                                                            \
-    auto&& function = Function;                                                           \
-    return ::tvm::ffi::detail::call_typed(function, #ExportName, args, num_args, result); \
-    TVM_FFI_SAFE_CALL_END();                                                              \
-  }                                                                                       \
+#define KDSL_EXPORT_TYPED_FUNC(ExportName, Function, Names)                                       \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_##ExportName(void*, const TVMFFIAny* args,          \
+                                                           int32_t num_args, TVMFFIAny* result) { \
+    TVM_FFI_SAFE_CALL_BEGIN();                                                                    \
+    auto&& function = Function;                                                                   \
+    ::tvm::ffi::detail::call_typed(function, #ExportName, args, num_args, result);                \
+    TVM_FFI_SAFE_CALL_END();                                                                      \
+  }                                                                                               \
   KDSL_EXPORT_METADATA_(ExportName, Function, Names)
 
 #if TVM_FFI_DLL_EXPORT_INCLUDE_METADATA
-#define KDSL_EXPORT_METADATA_(ExportName, Function, Names)                                   \
-  KDSL_EXPORT int __tvm_ffi__metadata_##ExportName(void*, const TVMFFIAny*, int32_t,         \
-                                                   TVMFFIAny* result) {                      \
-    using Type = ::tvm::ffi::detail::TypeOf<decltype(Function)>;                             \
-    return ::tvm::ffi::detail::give_metadata(::tvm::ffi::detail::function_text<Type>, Names, \
-                                             result);                                        \
+#define KDSL_EXPORT_METADATA_(ExportName, Function, Names)                                         \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__metadata_##ExportName(void*, const TVMFFIAny*,      \
+                                                                     int32_t, TVMFFIAny* result) { \
+    using Type = ::tvm::ffi::detail::TypeOf<decltype(Function)>;                                   \
+    return ::tvm::ffi::detail::give_metadata(::tvm::ffi::detail::function_text<Type>, Names,       \
+                                             result);                                              \
   }
 /// What the function does, for people.
 #define TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC(ExportName, Text)                                       \
-  KDSL_EXPORT int __tvm_ffi__doc_##ExportName(void*, const TVMFFIAny*, int32_t, TVMFFIAny* out) { \
+  extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi__doc_##ExportName(void*, const TVMFFIAny*, int32_t, \
+                                                                TVMFFIAny* out) {                 \
     return ::tvm::ffi::detail::give_text(Text, out);                                              \
   }
 #else

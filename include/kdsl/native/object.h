@@ -59,10 +59,10 @@ T* detail::new_object(size_t extra, Args&&... args) {
 template <class T>
 class ObjectPtr {
  public:
-  ObjectPtr() = default;
+  ObjectPtr() noexcept = default;
   ObjectPtr(std::nullptr_t) {}
   ObjectPtr(const ObjectPtr& other) : ObjectPtr(other.object_) {}
-  ObjectPtr(ObjectPtr&& other) noexcept : object_(other.release()) {}
+  TVM_FFI_INLINE ObjectPtr(ObjectPtr&& other) noexcept : object_(other.release()) {}
   template <class U, class = kdsl::own::enable_if_t<kdsl::own::is_base_of_v<T, U>>>
   ObjectPtr(const ObjectPtr<U>& other) : ObjectPtr(other.get()) {}
   template <class U, class = kdsl::own::enable_if_t<kdsl::own::is_base_of_v<T, U>>>
@@ -74,15 +74,17 @@ class ObjectPtr {
   TVM_FFI_INLINE ~ObjectPtr() { reset(); }
 
   /// Takes over a reference that the caller owns.
-  TVM_FFI_INLINE static ObjectPtr own(T* object) {
+  TVM_FFI_INLINE static ObjectPtr own(T* object) noexcept {
     ObjectPtr taken;
     taken.object_ = object;
     return taken;
   }
+  /// The same, for a pointer that is null.
+  TVM_FFI_INLINE void take(T* object) noexcept { object_ = object; }
   /// One reference more to an object that somebody else owns.
   static ObjectPtr share(T* object) { return ObjectPtr(object); }
 
-  T* get() const { return object_; }
+  TVM_FFI_INLINE T* get() const { return object_; }
   TVM_FFI_INLINE T* operator->() const { return object_; }
   T& operator*() const { return *object_; }
   bool operator==(const ObjectPtr& other) const { return object_ == other.object_; }
@@ -97,7 +99,7 @@ class ObjectPtr {
     if (T* object = release()) detail::drop(static_cast<const Object*>(object)->head());
   }
   /// Hands the reference to the caller.
-  TVM_FFI_INLINE T* release() {
+  TVM_FFI_INLINE T* release() noexcept {
     T* object = object_;
     object_ = nullptr;
     return object;
@@ -122,8 +124,14 @@ class ObjectRef {
   static constexpr bool _type_is_nullable = true;
 
   ObjectRef() = default;
-  explicit ObjectRef(ObjectPtr<Object> data) : data_(kdsl::own::move(data)) {}
+  TVM_FFI_INLINE explicit ObjectRef(ObjectPtr<Object> data) noexcept
+      : data_(kdsl::own::move(data)) {}
   explicit ObjectRef(UnsafeInit) {}
+  ObjectRef(const ObjectRef&) = default;
+  ObjectRef(ObjectRef&&) noexcept = default;
+  ObjectRef& operator=(const ObjectRef&) = default;
+  ObjectRef& operator=(ObjectRef&&) noexcept = default;
+  TVM_FFI_INLINE ~ObjectRef() {}
 
   bool defined() const { return data_ != nullptr; }
   bool same_as(const ObjectRef& other) const { return data_ == other.data_; }
@@ -161,7 +169,7 @@ struct ObjectAccess {
   }
 };
 
-inline ObjectPtr<Object> own_object(void* object) {
+TVM_FFI_INLINE ObjectPtr<Object> own_object(void* object) noexcept {
   return ObjectPtr<Object>::own(static_cast<Object*>(object));
 }
 inline ObjectPtr<Object> share_object(void* object) {

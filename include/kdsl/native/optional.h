@@ -121,9 +121,7 @@ struct OptionalTraits : TypeTraitsBase {
     if (value.type_index == kTVMFFINone) return O();
     return O(TypeTraits<T>::get(value));
   }
-  KDSL_COLD static void came(Writer& out, const TVMFFIAny& value) {
-    TypeTraits<T>::came(out, value);
-  }
+  static constexpr Came* came = TypeTraits<T>::came;
 };
 
 }  // namespace detail

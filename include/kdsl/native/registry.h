@@ -56,9 +56,8 @@ KDSL_COLD inline int set_global(TVMFFIByteArray name, TVMFFIObjectHandle functio
   KdslGlobal* own = find_global(name);
   if (own && !replace) {
     Writer text = {};
-    text << "Global Function `";
-    text.append(name.data, name.size) << "` is already registered";
-    return raise("ValueError", text);
+    text.put("Global Function `").append(name.data, name.size).put("` is already registered");
+    fail("ValueError", text);
   }
   if (!own) {
     auto* kept = static_cast<char*>(allocate(name.size));
@@ -103,7 +102,7 @@ class GlobalDef {
   }
   static KDSL_COLD void complain(const char* name, const char* why) {
     detail::Writer text = {};
-    text << "kdsl: global function `" << name << "` is not registered: " << why << "\n";
+    text.put("kdsl: global function `").put(name).put("` is not registered: ").put(why).put("\n");
     kdsl_write(2, text.data(), text.size());
     text.free();
   }

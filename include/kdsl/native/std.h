@@ -55,6 +55,7 @@ _GLIBCXX_END_NAMESPACE_VERSION
 #include <tuple>
 #endif
 
+#define KDSL_OWN_INLINE_ __attribute__((always_inline))
 #pragma GCC visibility push(hidden)
 /// Each does what the name says in std, for the types that kernels have.
 namespace kdsl::own {
@@ -142,15 +143,15 @@ using decay_t = typename decay<T>::type;
 template <class T>
 T&& declval() noexcept;
 template <class T>
-constexpr typename no_reference<T>::type&& move(T&& value) noexcept {
+KDSL_OWN_INLINE_ constexpr typename no_reference<T>::type&& move(T&& value) noexcept {
   return static_cast<typename no_reference<T>::type&&>(value);
 }
 template <class T>
-constexpr T&& forward(typename no_reference<T>::type& value) noexcept {
+KDSL_OWN_INLINE_ constexpr T&& forward(typename no_reference<T>::type& value) noexcept {
   return static_cast<T&&>(value);
 }
 template <class T>
-constexpr T&& forward(typename no_reference<T>::type&& value) noexcept {
+KDSL_OWN_INLINE_ constexpr T&& forward(typename no_reference<T>::type&& value) noexcept {
   return static_cast<T&&>(value);
 }
 template <class T>
@@ -251,3 +252,4 @@ using index_sequence_for = make_index_sequence<sizeof...(T)>;
 
 }  // namespace kdsl::own
 #pragma GCC visibility pop
+#undef KDSL_OWN_INLINE_

@@ -34,7 +34,8 @@ class ShapeView {
   int64_t at(size_t index) const {
     if (index < cell_.size) return cell_.data[index];
     detail::Writer text = {};
-    text << "indexing " << index << " on a Shape of size " << cell_.size;
+    text.put("indexing ") << index;
+    text.put(" on a Shape of size ") << cell_.size;
     detail::fail("IndexError", text);
   }
   int64_t front() const { return at(0); }
@@ -60,10 +61,10 @@ class Shape : public ObjectRef {
   using index_type = int64_t;
   static constexpr bool _type_is_nullable = false;
 
-  Shape() : Shape(ShapeView()) {}
+  KDSL_LAZY Shape() : Shape(ShapeView()) {}
   explicit Shape(UnsafeInit tag) : ObjectRef(tag) {}
-  Shape(ShapeView sizes) : Shape(sizes.begin(), sizes.end()) {}
-  Shape(std::initializer_list<int64_t> sizes) : Shape(sizes.begin(), sizes.end()) {}
+  KDSL_LAZY Shape(ShapeView sizes) : Shape(sizes.begin(), sizes.end()) {}
+  KDSL_LAZY Shape(std::initializer_list<int64_t> sizes) : Shape(sizes.begin(), sizes.end()) {}
   /// Of an Array<int64_t> or a std::vector<int64_t>.
   template <class C,
             class = kdsl::own::enable_if_t<kdsl::own::is_same_v<typename C::value_type, int64_t>>>
@@ -79,7 +80,7 @@ class Shape : public ObjectRef {
     data_ = ObjectPtr<Object>::own(object);
   }
   /// Strides of a tensor of these sizes whose elements lie without gaps.
-  static Shape StridesFromShape(ShapeView sizes) {
+  KDSL_LAZY static Shape StridesFromShape(ShapeView sizes) {
     Shape strides(sizes);
     auto* out = const_cast<int64_t*>(strides.data());
     int64_t stride = 1;
@@ -105,37 +106,42 @@ class Shape : public ObjectRef {
 
 template <>
 inline constexpr bool use_default_type_traits_v<Shape> = false;
-template <>
-struct TypeTraits<Shape> : detail::RefTraits<Shape> {
-  using Base = detail::RefTraits<Shape>;
+template <class S>
+struct TypeTraits<S, kdsl::own::enable_if_t<kdsl::own::is_same_v<S, Shape>>>
+    : detail::RefTraits<S> {
+  using Base = detail::RefTraits<S>;
   static constexpr detail::TypeText text = {"ffi.Shape", "ffi.Shape"};
   // An array of integers converts.
   static bool fits(const TVMFFIAny& value) {
     return Base::is(value) || (detail::is_sequence(value.type_index) &&
                                detail::all_of(value, TypeTraits<int64_t>::fits));
   }
-  static Shape get(const TVMFFIAny& value) {
-    return Base::is(value) ? Base::get(value) : Shape(TypeTraits<Array<int64_t>>::get(value));
+  static S get(const TVMFFIAny& value) {
+    return Base::is(value) ? Base::get(value) : S(TypeTraits<Array<int64_t>>::get(value));
   }
 };
 
 namespace detail {
 
 inline Writer& operator<<(Writer& out, ShapeView shape) {
-  out << "[";
-  for (size_t i = 0; i < shape.size(); ++i) out << (i ? ", " : "") << shape[i];
-  return out << "]";
+  out.put("[");
+  for (size_t i = 0; i < shape.size(); ++i) out.put(i ? ", " : "").put_int(shape[i]);
+  return out.put("]");
 }
 inline Writer& operator<<(Writer& out, const Shape& shape) { return out << ShapeView(shape); }
 
 [[noreturn]] KDSL_COLD inline void bad_axis(int64_t axis, int ndim) {
   Writer text = {};
-  text << "Index " << axis << " out of bounds for tensor with " << ndim << " dimensions";
-  fail("IndexError", text);
+  text.put("Index ").put_int(axis).put(" out of bounds for tensor with ").put_int(ndim);
+  fail("IndexError", text.put(" dimensions"));
+}
+KDSL_LAZY const DLTensor& given(const DLTensor* tensor) {
+  TVM_FFI_ICHECK(tensor != nullptr);
+  return *tensor;
 }
 [[noreturn]] KDSL_COLD inline void undefined(const char* what) {
   Writer text = {};
-  text << what << " is undefined: it stands for None and has nothing to read";
+  text.put(what).put(" is undefined: it stands for None and has nothing to read");
   fail("ValueError", text);
 }
 
@@ -330,8 +336,8 @@ class Tensor : public ObjectRef, public detail::TensorFacts<Tensor> {
     const DLTensor& tensor = managed->dl_tensor;
     if (alignment && !ffi::IsAligned(tensor, alignment)) {
       detail::Writer text = {};
-      text << "FromDLPack: Data is not aligned to " << alignment << " bytes.";
-      detail::fail("RuntimeError", text);
+      text.put("FromDLPack: Data is not aligned to ").put_int(static_cast<int64_t>(alignment));
+      detail::fail("RuntimeError", text.put(" bytes."));
     }
     if (contiguous && !ffi::IsContiguous(tensor)) {
       detail::fail("RuntimeError", "FromDLPack: Tensor is not contiguous.");
@@ -395,18 +401,16 @@ class TensorView : public detail::TensorFacts<TensorView> {
  public:
   TensorView(const Tensor& tensor) : tensor_(tensor.dl()) {}
   TensorView(Tensor&& tensor) = delete;
-  TensorView(const DLTensor* tensor) {
-    TVM_FFI_ICHECK(tensor != nullptr);
-    tensor_ = *tensor;
-  }
+  TensorView(const DLTensor* tensor) : tensor_(detail::given(tensor)) {}
   const DLTensor& dl() const { return tensor_; }
   template <class Offset = int64_t>
   TensorView as_strided(ShapeView shape, ShapeView strides, Optional<Offset> offset = {}) const {
-    const DLTensor view = detail::restrided(tensor_, shape, strides, offset);
-    return TensorView(&view);
+    return TensorView(detail::restrided(tensor_, shape, strides, offset));
   }
 
  private:
+  friend struct TypeTraits<TensorView>;
+  explicit TensorView(const DLTensor& tensor) : tensor_(tensor) {}
   DLTensor tensor_;
 };
 
@@ -415,39 +419,43 @@ inline size_t GetDataSize(const TensorView& tensor) { return GetDataSize(tensor.
 
 namespace detail {
 
-/// The DLTensor of a value that has one; else null.
-inline DLTensor* tensor_in(const TVMFFIAny& value) {
+/// The DLTensor of a value that has one.
+TVM_FFI_INLINE DLTensor* tensor_in(const TVMFFIAny& value) {
   if (value.type_index == kTVMFFIDLTensorPtr) return static_cast<DLTensor*>(value.v_ptr);
-  if (value.type_index != kTVMFFITensor) return nullptr;
   return &reinterpret_cast<KdslTensorObject*>(value.v_obj)->tensor;
 }
+[[noreturn]] KDSL_COLD inline void cannot_keep() {
+  fail("RuntimeError",
+       "DLTensor* cannot be held in Any as it does not retain ownership, use Tensor instead");
+}
 
-template <class T>
+/// Of tensors that somebody else keeps.
 struct ViewTraits : TypeTraitsBase {
   static constexpr bool storage_enabled = false;
   static constexpr TypeText text = {"DLTensor*", "DLTensor*"};
   static bool is(const TVMFFIAny& value) {
     return value.type_index == kTVMFFIDLTensorPtr && value.v_ptr;
   }
-  static bool fits(const TVMFFIAny& value) { return tensor_in(value) != nullptr; }
-  static T get(const TVMFFIAny& value) { return T(tensor_in(value)); }
-  KDSL_COLD static TVMFFIAny give(const T&) {
-    fail("RuntimeError",
-         "DLTensor* cannot be held in Any as it does not retain ownership, use Tensor instead");
+  static bool fits(const TVMFFIAny& value) {
+    return value.type_index == kTVMFFITensor || is(value);
   }
 };
 
 }  // namespace detail
 
 template <>
-struct TypeTraits<DLTensor*> : detail::ViewTraits<DLTensor*> {
+struct TypeTraits<DLTensor*> : detail::ViewTraits {
   static TVMFFIAny view(DLTensor* tensor) { return detail::raw(kTVMFFIDLTensorPtr, tensor); }
+  static TVMFFIAny give(DLTensor*) { detail::cannot_keep(); }
+  static DLTensor* get(const TVMFFIAny& value) { return detail::tensor_in(value); }
 };
 template <>
-struct TypeTraits<TensorView> : detail::ViewTraits<TensorView> {
+struct TypeTraits<TensorView> : detail::ViewTraits {
   static TVMFFIAny view(const TensorView& tensor) {
     return detail::raw(kTVMFFIDLTensorPtr, &tensor.dl());
   }
+  static TVMFFIAny give(const TensorView&) { detail::cannot_keep(); }
+  static TensorView get(const TVMFFIAny& value) { return TensorView(*detail::tensor_in(value)); }
 };
 
 }  // namespace tvm::ffi

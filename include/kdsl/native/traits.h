@@ -6,7 +6,7 @@
 //   view(const T&), give(T)   the value that borrows, or owns, it
 //   is(value)    whether the value is a T as it is; fits(value): whether it converts to one
 //   get(value)   the T of a value that is() or fits()
-//   came(out, value)   what messages say was given instead of a T
+//   came(out, value)   what messages say was given instead of a T; null: the value's own type
 // Nothing here builds texts or optional values unless asked: it is compiled with every kernel.
 #pragma once
 
@@ -71,30 +71,30 @@ inline constexpr const TypeText* text_list[] = {text_of<Bare<T>>..., nullptr};
 /// "Array<int>", "(0: int) -> str"
 KDSL_COLD inline void write_name(Writer& out, const TypeText& type) {
   const bool function = type.form == TypeText::kFunction;
-  out << type.name;
+  out.put(type.name);
   if (!type.args) return;
   // Of a function the result comes first.
-  out << (function ? "(" : "<");
+  out.put(function ? "(" : "<");
   for (int i = function; i < type.count; ++i) {
-    if (i > function) out << ", ";
-    if (function) out << i - 1 << ": ";
+    if (i > function) out.put(", ");
+    if (function) out.put_int(i - 1).put(": ");
     write_name(out, *type.args[i]);
   }
-  out << (function ? ") -> " : ">");
+  out.put(function ? ") -> " : ">");
   if (function) write_name(out, *type.args[0]);
 }
 /// {"type":"ffi.Array","args":[{"type":"int"}]}
 KDSL_COLD inline void write_schema(Writer& out, const TypeText& type) {
-  out << "{\"type\":\"" << type.schema << "\"";
+  out.put("{\"type\":\"").put(type.schema).put("\"");
   if (type.args) {
-    out << ",\"args\":[";
+    out.put(",\"args\":[");
     for (int i = 0; i < type.count; ++i) {
-      if (i) out << ",";
+      if (i) out.put(",");
       write_schema(out, *type.args[i]);
     }
-    out << "]";
+    out.put("]");
   }
-  out << "}";
+  out.put("}");
 }
 
 /// What messages call the type of a value.
@@ -120,19 +120,26 @@ KDSL_COLD inline void write_type(Writer& out, int32_t index) {
                                              "ffi.Dict",   "ffi.VisitInterrupt", "ffi.BigInt"};
   const uint32_t plain = index, object = index - kTVMFFIStaticObjectBegin;
   if (plain < sizeof(kPlain) / sizeof(*kPlain)) {
-    out << kPlain[plain];
+    out.put(kPlain[plain]);
   } else if (object < sizeof(kObjects) / sizeof(*kObjects)) {
-    out << kObjects[object];
+    out.put(kObjects[object]);
   } else {
     // The type key comes third in what a runtime knows of a type, behind two int32.
     struct TypeInfo {
       int32_t type_index, type_depth;
       TVMFFIByteArray type_key;
     };
-    auto* info_of = in_runtime<const TypeInfo*(int32_t)>("TVMFFIGetTypeInfo");
+    void* found = in_table("TVMFFIGetTypeInfo");
+    if (!found) found = kdsl::address_in_tvm_ffi("TVMFFIGetTypeInfo");
+    auto* info_of = reinterpret_cast<const TypeInfo* (*)(int32_t)>(found);
     const TypeInfo* info = info_of ? info_of(index) : nullptr;
-    info ? out.append(info->type_key.data, info->type_key.size) : out << "an object";
+    info ? out.append(info->type_key.data, info->type_key.size) : out.put("an object");
   }
+}
+using Came = void(Writer&, const TVMFFIAny&);
+/// The same, where `came` knows it better.
+KDSL_COLD inline void write_came(Writer& out, const TVMFFIAny& value, Came* came) {
+  came ? came(out, value) : write_type(out, value.type_index);
 }
 KDSL_COLD inline String type_key(int32_t index) {
   Writer text = {};
@@ -154,9 +161,7 @@ inline TVMFFIAny raw(int32_t index, const void* pointer) {
 struct TypeTraitsBase {
   static constexpr bool convert_enabled = true;
   static constexpr bool storage_enabled = true;
-  KDSL_COLD static void came(detail::Writer& out, const TVMFFIAny& value) {
-    detail::write_type(out, value.type_index);
-  }
+  static constexpr detail::Came* came = nullptr;
 };
 
 // ---- numbers
@@ -169,9 +174,8 @@ inline bool is_integer(const TVMFFIAny& value) {
 
 [[noreturn]] KDSL_COLD inline void out_of_range(int64_t value, size_t size, bool is_signed) {
   Writer text = {};
-  text << "Expected an integer of " << 8 * size << " bits" << (is_signed ? "" : " without sign")
-       << " but got " << value;
-  fail("ValueError", text);
+  text.put("Expected an integer of ").put_int(static_cast<int>(8 * size)).put(" bits");
+  fail("ValueError", text.put(is_signed ? "" : " without sign").put(" but got ").put_int(value));
 }
 
 }  // namespace detail

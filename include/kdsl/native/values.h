@@ -116,9 +116,8 @@ KDSL_COLD inline DLDataType dtype_named(TVMFFIByteArray text) {
   DLDataType dtype;
   if (parse_dtype(text, &dtype)) return dtype;
   Writer message = {};
-  message << "unknown dtype `";
-  message.append(text.data, text.size);
-  fail("ValueError", message << "`");
+  message.put("unknown dtype `").append(text.data, text.size);
+  fail("ValueError", message.put("`"));
 }
 }  // namespace detail
 inline DLDataType StringToDLDataType(const String& text) {

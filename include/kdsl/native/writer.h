@@ -22,67 +22,62 @@ class Writer {
   TVM_FFI_INLINE Writer() noexcept {}
   TVM_FFI_INLINE TVMFFIByteArray bytes() const { return {data_ ? data_ : "", size_}; }
   TVM_FFI_INLINE const char* data() const { return bytes().data; }
-  size_t size() const { return size_; }
+  TVM_FFI_INLINE size_t size() const { return size_; }
   TVM_FFI_INLINE void free() { kdsl_free(data_); }
 
   KDSL_COLD Writer& append(const char* text, size_t size) noexcept {
-    if (size_ + size + 1 > capacity_) {
+    if (size_ + size >= capacity_) {
       const size_t capacity = 2 * (size_ + size) + 64;
-      auto* grown = static_cast<char*>(kdsl_malloc(capacity));
+      auto* grown = static_cast<char*>(kdsl_realloc(data_, capacity));
       if (!grown) return *this;
-      if (size_) __builtin_memcpy(grown, data_, size_);
-      kdsl_free(data_);
       data_ = grown;
       capacity_ = capacity;
     }
-    if (size) __builtin_memcpy(data_ + size_, text, size);
+    kdsl_memcpy(data_ + size_, text, size);
     size_ += size;
     data_[size_] = 0;
     return *this;
   }
-  KDSL_COLD Writer& operator<<(const char* text) noexcept {
-    return text ? append(text, __builtin_strlen(text)) : append("(null)", 6);
+  // What these headers write, they write by name: a compiler chooses among all `<<` at each.
+  KDSL_COLD Writer& put(const char* text) noexcept {
+    if (!text) text = "(null)";
+    return append(text, __builtin_strlen(text));
   }
-  KDSL_COLD Writer& operator<<(long long value) noexcept {
+  KDSL_COLD Writer& put_int(long long value) noexcept {
     char digits[24];
     kdsl_snprintf(digits, sizeof(digits), "%lld", value);
-    return *this << digits;
+    return put(digits);
   }
+  TVM_FFI_INLINE Writer& self() noexcept { return *this; }
+
+  TVM_FFI_INLINE Writer& operator<<(const char* text) noexcept { return put(text); }
+  TVM_FFI_INLINE Writer& operator<<(long long value) noexcept { return put_int(value); }
   KDSL_COLD Writer& operator<<(unsigned long long value) noexcept {
     char digits[24];
     kdsl_snprintf(digits, sizeof(digits), "%llu", value);
-    return *this << digits;
+    return put(digits);
   }
   KDSL_COLD Writer& operator<<(double value) noexcept {
     char digits[32];
     kdsl_snprintf(digits, sizeof(digits), "%g", value);
-    return *this << digits;
+    return put(digits);
   }
   KDSL_COLD Writer& operator<<(const void* pointer) noexcept {
     char digits[24];
     kdsl_snprintf(digits, sizeof(digits), pointer ? "%p" : "0", pointer);
-    return *this << digits;
+    return put(digits);
   }
   KDSL_COLD Writer& operator<<(char value) noexcept { return append(&value, 1); }
   Writer& operator<<(signed char value) noexcept { return *this << static_cast<char>(value); }
   Writer& operator<<(unsigned char value) noexcept { return *this << static_cast<char>(value); }
-  TVM_FFI_INLINE Writer& operator<<(bool value) noexcept { return *this << (value ? '1' : '0'); }
-  Writer& operator<<(short value) noexcept { return *this << static_cast<long long>(value); }
-  TVM_FFI_INLINE Writer& operator<<(int value) noexcept {
-    return *this << static_cast<long long>(value);
-  }
-  TVM_FFI_INLINE Writer& operator<<(long value) noexcept {
-    return *this << static_cast<long long>(value);
-  }
-  Writer& operator<<(unsigned short value) noexcept {
-    return *this << static_cast<long long>(value);
-  }
-  Writer& operator<<(unsigned value) noexcept { return *this << static_cast<long long>(value); }
+  TVM_FFI_INLINE Writer& operator<<(bool value) noexcept { return put(value ? "1" : "0"); }
+  TVM_FFI_INLINE Writer& operator<<(int value) noexcept { return put_int(value); }
+  TVM_FFI_INLINE Writer& operator<<(long value) noexcept { return put_int(value); }
+  TVM_FFI_INLINE Writer& operator<<(unsigned value) noexcept { return put_int(value); }
   Writer& operator<<(unsigned long value) noexcept {
     return *this << static_cast<unsigned long long>(value);
   }
-  Writer& operator<<(float value) noexcept { return *this << static_cast<double>(value); }
-  Writer& operator<<(std::nullptr_t) noexcept { return *this << "nullptr"; }
+  Writer& operator<<(std::nullptr_t) noexcept { return put("nullptr"); }
   Writer& operator<<(DLDataType dtype) noexcept;
 
  private:
@@ -136,17 +131,17 @@ inline Writer& Writer::operator<<(DLDataType dtype) noexcept {
                                            "float6_e2m3fn",
                                            "float6_e3m2fn",
                                            "float4_e2m1fn"};
-  if (dtype.code == kDLOpaqueHandle && dtype.bits == 0 && dtype.lanes == 0) return *this << "void";
+  if (dtype.code == kDLOpaqueHandle && dtype.bits == 0 && dtype.lanes == 0) return put("void");
   if (dtype.code >= sizeof(kNames) / sizeof(*kNames)) {
-    return *this << "custom[" << int{dtype.code} << "]" << int{dtype.bits};
+    return put("custom[").put_int(dtype.code).put("]").put_int(dtype.bits);
   }
-  *this << kNames[dtype.code];
+  put(kNames[dtype.code]);
   // The names of the short floats tell their bits; a bool has 8 and a handle those of a pointer.
   const bool whole = (dtype.code == kDLBool && dtype.bits == 8) || dtype.code == kDLOpaqueHandle;
-  if (dtype.code < kDLFloat8_e3m4 && !whole) *this << int{dtype.bits};
+  if (dtype.code < kDLFloat8_e3m4 && !whole) put_int(dtype.bits);
   const int lanes = static_cast<int16_t>(dtype.lanes);
-  if (lanes > 1) *this << "x" << lanes;
-  if (lanes < -1) *this << "xvscalex" << -lanes;
+  if (lanes > 1) put("x").put_int(lanes);
+  if (lanes < -1) put("xvscalex").put_int(-lanes);
   return *this;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #ifdef __cplusplus
-#include <kdsl/native/c_api.h>
+#include <kdsl/native/env.h>
 #else
 #include <kdsl/ffi/c_abi.h>
 
