@@ -119,10 +119,11 @@ def run(kind: str, tree: Path, command: Sequence[str]) -> None:
     print(f"{kind}: no report", flush=True)
 
 
-#: Not under a sanitizer: other Pythons, and processes that end on purpose.
+#: Not under a sanitizer: other Pythons, processes that end on purpose, and what a build for users
+#: links with.
 LEFT_OUT = (
     "not each_python and not end_of_python and not runtime_imports and not stack"
-    " and not brings_no_other and not recursion"
+    " and not brings_no_other and not recursion and not c_library_alone"
 )
 
 

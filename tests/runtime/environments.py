@@ -9,6 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+#: What such a process has of ours: where programs are, and the sanitizer that the core may need.
+KEPT = ("PATH", "HOME", "LANG", "LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS", "PYTHONMALLOC")
 OWN = ROOT / "kdsl" / "runtime" / "compat" / "libtvm_ffi.so"
 
 
@@ -25,7 +27,7 @@ def link(folder: Path, *names: str) -> str:
 
 def run(command: list[str], *path: str, **variables: str) -> str:
     """Output of a Python that finds kdsl, and packages in the folders `path`."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-S", "-X", "faulthandler", *command],
         env=kept | {"PYTHONPATH": os.pathsep.join([str(ROOT), *path]), **variables},
