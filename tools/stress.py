@@ -1,18 +1,23 @@
 """Call, raise and call back on many threads at once; each answer is checked.
 
 libtvm_ffi's table of global functions is not made for threads: where it is in use, the names stay.
-`--seconds` long, on `--threads` threads of Python, and more that native code starts. Prints how
-many calls there were; an answer that is wrong ends it with status 1.
+`--seconds` long, on `--threads` threads of Python, and more that native code starts; with `--fork`
+processes fork in the middle, and the child does the same. That needs KDSL_RUNTIME=bundled:
+libtvm_ffi's errors do not survive a fork. Prints how many calls there were; an answer that is
+wrong, or a child that does not end, ends it with status 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import signal
 import subprocess
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +88,21 @@ class Stress:
             if not action(self.random.randrange(1000)):
                 self.wrong.append(f"thread {self.number}: {action.__name__}")
             self.calls += 1
+
+    def fork(self, x: int) -> bool:
+        """A child of this one thread does everything once, and ends."""
+        child = os.fork()
+        if child == 0:
+            # A lock of Python's own may be held by a thread that is no more: no print, no import.
+            os._exit(0 if all(action(x) for action in self.actions if action != self.fork) else 1)
+        for _ in range(600):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return status == 0
+            time.sleep(0.1)
+        os.kill(child, signal.SIGABRT)
+        os.waitpid(child, 0)
+        return False
 
     def call(self, x: int) -> bool:
         answer = self.functions.apply(lambda a, b: (a + b, [a, {"b": b}]), x, 1)
@@ -183,10 +203,19 @@ class Stress:
         return False
 
 
-def stress(functions: Module, hand: Module, threads: int, seconds: float) -> tuple[int, list[str]]:
+def stress(
+    functions: Module, hand: Module, threads: int, seconds: float, forks: bool = False
+) -> tuple[int, list[str]]:
     """How many calls there were, and which of them went wrong."""
     shared = Shared()
     work = [Stress(functions, hand, shared, number) for number in range(threads)]
+    if forks:
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python advises against it
+        for each in work:
+            each.actions = each.actions * 20 + [each.fork]
+        # Locks of Python's imports do not survive a fork: whatever is imported late is there now.
+        for action in work[0].actions[:-1]:
+            action(0)
     running = [threading.Thread(target=each.run, args=(seconds,)) for each in work]
     for thread in running:
         thread.start()
@@ -204,10 +233,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--cflags", default="", help="for the modules that are called")
+    parser.add_argument("--fork", action="store_true", help="fork in the middle")
     options = parser.parse_args()
+    if options.fork and provider() == "tvm_ffi":
+        raise SystemExit("--fork needs KDSL_RUNTIME=bundled")
     with tempfile.TemporaryDirectory() as folder:
         functions, hand = (build(Path(folder), n, options.cflags) for n in ("functions", "hand"))
-        calls, wrong = stress(functions, hand, options.threads, options.seconds)
+        calls, wrong = stress(functions, hand, options.threads, options.seconds, options.fork)
     print(f"{calls} calls on {options.threads} threads, {len(wrong)} of them wrong")
     if wrong:
         raise SystemExit("\n".join(wrong))

@@ -19,6 +19,9 @@ static PyTypeObject* dispatcher_type;
 static pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER;
 static inline void lock_tables(void) { pthread_mutex_lock(&tables); }
 static inline void unlock_tables(void) { pthread_mutex_unlock(&tables); }
+__attribute__((constructor)) static void make_fork_safe(void) {
+  pthread_atfork(lock_tables, unlock_tables, unlock_tables);
+}
 #else
 static inline void lock_tables(void) {}
 static inline void unlock_tables(void) {}

@@ -250,16 +250,23 @@ static PyObject* callable_schema(const Function* fn) {
   return schema;
 }
 
+// Whoever holds it reads attributes of Python, so that fork cannot wait for it: a child begins with
+// a new one, and describes anew what the holder had begun.
+static pthread_mutex_t describing = PTHREAD_MUTEX_INITIALIZER;
+static void begin_anew(void) { describing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+__attribute__((constructor)) static void make_fork_safe(void) {
+  pthread_atfork(NULL, NULL, begin_anew);
+}
+
 RT_COLD int rt_function_describe(Function* fn) {
   if (__atomic_load_n(&fn->schema, __ATOMIC_ACQUIRE)) return 0;
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   PyObject* schema = callable_of(fn) ? callable_schema(fn) : module_schema(fn);
   if (!schema) return -1;
   // Threads that come here at once all have a schema; the first one's is taken.
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&describing);
   int failed = !fn->schema && take_schema(fn, schema);
   if (!failed) __atomic_store_n(&fn->vectorcall, rt_call, __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&describing);
   Py_DECREF(schema);
   return failed ? -1 : 0;
 }

@@ -21,6 +21,14 @@ static Entry* table[BUCKETS];
 // Native code registers without the GIL.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+// A child of fork has one thread: it must not wait for a holder that is not there. Whoever holds
+// the lock calls nobody, so that fork can wait for it.
+static void hold(void) { pthread_mutex_lock(&lock); }
+static void let_go(void) { pthread_mutex_unlock(&lock); }
+__attribute__((constructor)) static void make_fork_safe(void) {
+  pthread_atfork(hold, let_go, let_go);
+}
+
 static size_t bucket(const char* name, size_t size) {
   uint64_t hash = 14695981039346656037ull;
   for (size_t i = 0; i < size; ++i) hash = (hash ^ (unsigned char)name[i]) * 1099511628211ull;
