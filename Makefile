@@ -45,7 +45,7 @@ sanitize: $(KDSL)  ## the runtime's C core under Address-, UndefinedBehavior- an
 	$(BIN)/python -m tools.sanitize address
 	$(BIN)/python -m tools.sanitize thread
 
-fuzz: $(KDSL)  ## random arguments, containers and metadata for 10 minutes, then 10 million calls
+fuzz: $(KDSL)  ## random arguments, containers, metadata, kernels for 10 minutes, then 10 million calls
 	$(BIN)/python -m tools.fuzz --minutes 10
 	$(BIN)/python -m tools.memory
 

@@ -7,7 +7,7 @@ import pytest
 from kdsl import lang as kdsl
 from kdsl.frontend import capture, lower
 from kdsl.ir.interp import run
-from kdsl.lang import Out, boolean, dot, exp, f32, i64, maximum
+from kdsl.lang import Out, boolean, dot, exp, f32, i64, maximum, minimum
 from tests.cpu.harness import Compiled
 
 M, N, K = kdsl.dims("M N K")
@@ -169,3 +169,26 @@ def test_a_row_that_is_only_changed_is_not_copied(name):
     text = Compiled(lower(capture(KERNELS[name]), {}, {})).text
     rows = text.count("take<float>(arena, padded(N))")
     assert rows == {"kept": 1, "nested": 2}[name]
+
+
+def read_late(r: f32[M], c: f32[N], v: f32[N, K], o: Out[f32[M, K]], p: Out[f32[M]]):
+    for m in kdsl.parallel(kdsl.tiles(M)):
+        c0, acc = r[m], kdsl.zeros(m, K)
+        for n in kdsl.tiles(N, size=32):
+            held = maximum(c[n], c0[:, None])
+            acc += dot(abs(held), v[n])
+            c0 = maximum(minimum(c0, 2), -1)
+        o[m], p[m] = acc, c0
+
+
+def test_a_carry_is_written_behind_the_pass_that_still_reads_it():
+    """What is held of a tile is computed from the old value of a row that changes in its loop."""
+    func = lower(capture(read_late), {}, {})
+    rng = np.random.default_rng(0)
+    c, v = rng.integers(-4, 5, 70).astype(np.float32), rng.integers(-4, 5, (70, 20))
+    args = {"r": np.full(50, 3.0, np.float32), "c": c, "v": v.astype(np.float32)}
+    outs = [{"o": np.zeros((50, 20), np.float32), "p": np.zeros(50, np.float32)} for _ in range(2)]
+    run(func, args | outs[0])
+    Compiled(func)(**args, **outs[1])
+    for name, want in outs[0].items():
+        np.testing.assert_array_equal(outs[1][name], want)

@@ -16,14 +16,17 @@ import numpy as np
 
 import kdsl.sim
 from kdsl import paths
+from kdsl.codegen.context import Compiled, KernelUnit
 from kdsl.codegen.cuda import device_source
 from kdsl.codegen.device import DeviceKernel
 from kdsl.codegen.host import host_module
 from kdsl.codegen.render import render
 from kdsl.codegen.toolchain import find_toolchain
 from kdsl.dtypes import DType, TensorType
+from kdsl.frontend.signature import Parameter, Signature
 from kdsl.ir.nodes import Func
 from kdsl.lang.arrays import numpy_dtype
+from kdsl.passes import run_pipeline
 
 
 @dataclass
@@ -44,10 +47,25 @@ def build(kernel: Any, folder: Path, *, dtypes: Mapping[str, DType] | None = Non
     compiler = kernel._compiler
     spec = compiler.default(dtypes or {}, statics or {}, dims or {})
     unit = compiler.unit([spec])
+    return _built(unit, compiler.func(spec), folder, schedules, edit, tensor_cores)
+
+
+def build_func(func: Func, folder: Path, *, schedules: Any = None,
+               tensor_cores: bool = True) -> Built:  # fmt: skip
+    """The PTX of a function of the IR that no kernel stands for."""
+    func = run_pipeline(func)
+    parameters = tuple(Parameter(p.name, p.kind, p.type) for p in func.params)
+    signature = Signature(func.name, parameters, func.dims, ())
+    unit = KernelUnit(signature, "", "test.py", 1, "", (Compiled(func),))
+    return _built(unit, func, folder, schedules, str, tensor_cores)
+
+
+def _built(unit: KernelUnit, func: Func, folder: Path, schedules: Any,
+           edit: Callable[[str], str], tensor_cores: bool) -> Built:  # fmt: skip
     text, (device,) = device_source(unit.name, [unit], schedules, tensor_cores=tensor_cores)
     text = edit(text)
     header = render("host/args.h.j2", m=host_module(unit.name, [unit], ()))
-    return Built(compiler.func(spec), device, text, _ptx(unit.name, text, header, str(folder)))
+    return Built(func, device, text, _ptx(unit.name, text, header, str(folder)))
 
 
 @cache

@@ -136,8 +136,16 @@ class _Stages:
         self.last = max(self.stage.values())
         for item in self.items:
             if isinstance(item, Update) and item.needs & draft.members:
-                self.stage[item] = self.last
+                self.stage[item] = self.last + self._is_early(item)
         self.tail = any(self._is_fold(i) and self.stage[i] == self.last for i in self.items)
+        self.tail |= self.last < max(self.stage.values())
+
+    def _is_early(self, update: Update) -> bool:
+        """Written in front of the last pass, a carry would be lost to what reads it in there."""
+        readers = update.needs & self.draft.members
+        return not self._has_inner(update) and any(
+            self.stage[r] == self.last and self._has_inner(r) for r in readers
+        )
 
     def _is_fold(self, item: Item) -> bool:
         return isinstance(item, Value) and isinstance(item.let.op, Reduce)
