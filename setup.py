@@ -65,7 +65,7 @@ compat = Extension(
     sources=sorted(
         [
             *(str(path.relative_to(ROOT)) for path in (ROOT / COMPAT).glob("*.c")),
-            *(str(CORE / name) for name in ("map.c", "sequence.c")),
+            *(str(CORE / name) for name in ("loaded.c", "map.c", "sequence.c")),
         ]
     ),
     depends=sorted(str(path.relative_to(ROOT)) for path in (ROOT / COMPAT).glob("*.h"))

@@ -79,7 +79,7 @@ def build(kind: str) -> Path:
     core = sorted((here / "csrc").glob("*.c"))
     _compile(runtime / "_core.abi3.so", core, common)
     compat = sorted((here / "compat").glob("*.c"))
-    compat += [here / "csrc" / name for name in ("map.c", "sequence.c")]
+    compat += [here / "csrc" / name for name in ("loaded.c", "map.c", "sequence.c")]
     soname = ["-Wl,-z,nodelete", "-Wl,-soname,libtvm_ffi.so"]
     _compile(runtime / "compat" / "libtvm_ffi.so", compat, [*common, *soname])
     return tree

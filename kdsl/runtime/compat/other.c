@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../csrc/loaded.h"
 #include "compat.h"
 
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
@@ -78,9 +79,11 @@ static COLD void look(void) {
   inside = 1;
   Search search = {.path = ""};
   void* library = NULL;
+  rt_loader_hold();
   if (dl_iterate_phdr(is_official, &search)) {
     library = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
   }
+  rt_loader_let_go();
   if (pthread_mutex_trylock(&looking) == 0) {  // else another thread is about it
     if (!is_found && library && take(library)) {
       share_types(&found);
@@ -95,7 +98,9 @@ static COLD void look(void) {
 const Official* official(void) {
   if (__atomic_load_n(&is_found, __ATOMIC_ACQUIRE)) return &found;
   unsigned long long now = 0;
+  rt_loader_hold();
   dl_iterate_phdr(count_libraries, &now);
+  rt_loader_let_go();
   if (now == __atomic_load_n(&seen, __ATOMIC_RELAXED)) return NULL;
   __atomic_store_n(&seen, now, __ATOMIC_RELAXED);
   look();

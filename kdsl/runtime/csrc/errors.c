@@ -2,12 +2,12 @@
 //
 // An error is one object from where it is raised to where it is handled, in every runtime of the
 // process. One that began as a Python exception carries it: exceptions.c.
-#define _GNU_SOURCE 1
 #include "errors.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "loaded.h"
 
 static __thread TVMFFIObject* slot __attribute__((tls_model("initial-exec")));
 __thread int rt_error_pending __attribute__((tls_model("initial-exec")));
@@ -114,14 +114,8 @@ void rt_raise_everywhere(const char* kind, const char* message) {
   rt_error_set(kind, message);
   if (rt_provider.error_set_raised) return;
   // A libtvm_ffi that we do not use may be the one that called.
-  void (*theirs)(const char*, const char*) = NULL;
-  *(void**)&theirs = dlsym(RTLD_DEFAULT, "TVMFFIErrorSetRaisedFromCStr");
-  if (!theirs) {
-    void* library = dlopen("libtvm_ffi.so", RTLD_LAZY | RTLD_NOLOAD);
-    if (library) {
-      *(void**)&theirs = dlsym(library, "TVMFFIErrorSetRaisedFromCStr");
-      dlclose(library);  // whoever loaded it holds it
-    }
-  }
+  static RtLoaded raise = {"TVMFFIErrorSetRaisedFromCStr", "libtvm_ffi.so", NULL, 0};
+  void (*theirs)(const char*, const char*);
+  *(void**)&theirs = rt_loaded_symbol(&raise);
   if (theirs) theirs(kind, message);
 }

@@ -1,10 +1,9 @@
 // sequence.c: Array, whose elements lie in its own block, and List, which grows.
-#define _GNU_SOURCE 1
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
+#include "loaded.h"
 
 // ---- the memory of a List ---------------------------------------------------------------------
 
@@ -16,16 +15,14 @@ static struct {
 } cpp;
 
 static int has_cpp(void) {
-  if (cpp.drop) return 1;
-  void* library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  if (!library) return 0;
-  *(void**)&cpp.make = dlsym(RTLD_DEFAULT, "_ZnwmRKSt9nothrow_t");
-  if (!cpp.make) *(void**)&cpp.make = dlsym(library, "_ZnwmRKSt9nothrow_t");
-  void* drop = dlsym(RTLD_DEFAULT, "_ZdlPv");
-  if (!drop) drop = dlsym(library, "_ZdlPv");
-  dlclose(library);  // whoever loaded it holds it
-  if (cpp.make) *(void**)&cpp.drop = drop;
-  return cpp.drop != NULL;
+  static RtLoaded make = {"_ZnwmRKSt9nothrow_t", "libstdc++.so.6", NULL, 0};
+  static RtLoaded drop = {"_ZdlPv", "libstdc++.so.6", NULL, 0};
+  if (__atomic_load_n((void**)&cpp.drop, __ATOMIC_ACQUIRE)) return 1;
+  void *allocate = rt_loaded_symbol(&make), *release = rt_loaded_symbol(&drop);
+  if (!allocate || !release) return 0;
+  __atomic_store_n((void**)&cpp.make, allocate, __ATOMIC_RELAXED);
+  __atomic_store_n((void**)&cpp.drop, release, __ATOMIC_RELEASE);
+  return 1;
 }
 
 // Everyone who lets a List grow hands its old memory to this, which may be NULL.
