@@ -100,6 +100,22 @@ def test_an_array_is_not_reused_while_a_loop_will_read_it_again():
     assert arrays.homes["y"] == arrays.homes["x"]
 
 
+ROW = (Rows(1, 16),)
+LOOP = (("x", None, "z", "c"),)
+
+
+@pytest.mark.parametrize("events", [
+    # Both could take the place of `a`.
+    [Make("a"), Read(("a",)), Make("b", ("a",)), Make("c", ("a",)), Read(("b",)), Read(("c",))],
+    # `a` and `b` would like that of the carry that `c` is next in.
+    [Enter(LOOP), Read(("x",)), Make("a", ("x",)), Make("b", ("a",)), Read(("b",)), Read(("a",)),
+     Make("c", ("b",)), Leave(LOOP), Read(("z",))],
+])  # fmt: skip
+def test_an_array_has_one_guest_at_a_time(events):
+    shapes = dict.fromkeys("abcxz", ROW)
+    check_arrays(events, assign_arrays(events, shapes, dict.fromkeys("abcxz", "f32")))
+
+
 def test_one_slot_gives_the_schedule_of_flash_attention():
     # K is read by item 0, V by item 2. V's copy flies over the first two, K's over the last.
     uses = {"k": Use(0, 0), "v": Use(2, 2)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 
 from kdsl.ir.nodes import Along, AtomicAdd, Let, Reduce, Scan, Store
 from kdsl.passes.cpu.context import Context
@@ -141,11 +142,17 @@ class _Stages:
         self.tail |= self.last < max(self.stage.values())
 
     def _is_early(self, update: Update) -> bool:
-        """Written in front of the last pass, a carry would be lost to what reads it in there."""
-        readers = update.needs & self.draft.members
-        return not self._has_inner(update) and any(
-            self.stage[r] == self.last and self._has_inner(r) for r in readers
-        )
+        """Written in front of the last pass, a carry would be lost to what reads it in there,
+        maybe by computing again what an earlier pass did."""
+        old = {r for r in update.needs & self.draft.members if self._has_inner(r)}
+
+        @cache
+        def reads(item: Item) -> bool:
+            again = (n for n in item.needs & self.draft.members if not self._is_fold(n))
+            return item in old or any(self._has_inner(n) and reads(n) for n in again)
+
+        last = (i for i in self.items if self.stage[i] == self.last and self._has_inner(i))
+        return not self._has_inner(update) and any(map(reads, last))
 
     def _is_fold(self, item: Item) -> bool:
         return isinstance(item, Value) and isinstance(item.let.op, Reduce)

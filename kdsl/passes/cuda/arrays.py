@@ -83,6 +83,8 @@ class _Assigner:
         #: Values that an array holds or will hold, and from when to when.
         self.spans: dict[str, list[tuple[int, int]]] = {}
         self.block: dict[str, tuple[int, ...]] = {}
+        #: The last reader of each value that was made in the array of a carry.
+        self.guests: dict[str, list[int]] = {}
         self.wish = self._wishes()
 
     def _positions(self) -> None:
@@ -164,12 +166,15 @@ class _Assigner:
         wish = self.wish.get(value)
         if wish is not None and self._alike(wish, value) and self._is_over(wish, at):
             self.out.homes[value] = self.out.homes[wish]
+            guests = self.guests.setdefault(self.out.homes[wish], [])
+            guests.append(self.last.get(value, at))
         else:
             home = next(
                 (
                     self.out.homes[k] for k in keeps
-                    if k in self.out.homes and self._alike(k, value) and self.last[k] <= at
+                    if k in self.out.homes and self._alike(k, value)
                     and not self._is_carried(self.out.homes[k], at)
+                    and self._is_empty(self.out.homes[k], at, self.last.get(value, at))
                 ),
                 None,
             )  # fmt: skip
@@ -178,8 +183,10 @@ class _Assigner:
         self._hold(self.out.homes[value], at, self.last.get(value, at))
 
     def _is_over(self, carry: str, at: int) -> bool:
-        """Nobody reads the carry's old value behind here."""
-        return carry in self.out.homes and self.last.get(carry, -1) <= at
+        """Nobody reads behind here what the carry's array holds: its old value, or another's."""
+        if carry not in self.out.homes or self.last.get(carry, -1) > at:
+            return False
+        return all(last <= at for last in self.guests.get(self.out.homes[carry], ()))
 
     def _is_carried(self, home: str, at: int) -> bool:
         """The array belongs to a carry of a loop around here."""
@@ -205,6 +212,10 @@ class _Assigner:
             if all(end < at or start > until for start, end in spans):
                 return home
         return None
+
+    def _is_empty(self, home: str, at: int, until: int) -> bool:
+        """Nothing in an array is read behind `at`, where what it holds is read for a last time."""
+        return all(end <= at or start > until for start, end in self.spans[home])
 
     def _new(self, value: str, where: tuple[int, ...]) -> str:
         self.block[value] = where
