@@ -8,23 +8,35 @@ namespace tvm::ffi {
 
 namespace detail {
 
-inline bool is_object(const TVMFFIAny& value) {
+TVM_FFI_INLINE bool is_object(const TVMFFIAny& value) {
   return value.type_index >= kTVMFFIStaticObjectBegin;
+}
+
+/// One reference to the object that a value is or, as a reference that gives it up, leads to; null
+/// where there is none.
+KDSL_NOINLINE inline TVMFFIObject* own_in(const TVMFFIAny& value) {
+  if (is_object(value)) {
+    retain(value.v_obj);
+    return value.v_obj;
+  }
+  if (value.type_index != kTVMFFIObjectRValueRef) return nullptr;
+  auto** object = static_cast<TVMFFIObject**>(value.v_ptr);
+  TVMFFIObject* taken = *object;
+  *object = nullptr;
+  return taken;
 }
 
 /// An owned value of a borrowed one.
 KDSL_NOINLINE inline TVMFFIAny owned(TVMFFIAny value) {
+  const int32_t index = value.type_index;
   if (is_object(value)) {
     retain(value.v_obj);
-  } else if (value.type_index == kTVMFFIRawStr) {
-    return String(value.v_c_str).give();
-  } else if (value.type_index == kTVMFFIByteArrayPtr) {
-    return Bytes(bytes_of(value)).give();
+  } else if (index == kTVMFFIRawStr || index == kTVMFFIByteArrayPtr) {
+    const TVMFFIByteArray bytes = bytes_of(value);
+    return new_bytes(index == kTVMFFIRawStr ? kTVMFFISmallStr : kTVMFFISmallBytes, bytes.data,
+                     bytes.size);
   } else if (value.type_index == kTVMFFIObjectRValueRef) {
-    // The one who passes such a reference gives up the object.
-    auto** object = static_cast<TVMFFIObject**>(value.v_ptr);
-    TVMFFIObject* taken = *object;
-    *object = nullptr;
+    TVMFFIObject* taken = own_in(value);
     return taken ? raw(taken->type_index, taken) : raw(kTVMFFINone);
   } else if (value.type_index == kTVMFFIDLTensorPtr) {
     fail("RuntimeError", "DLTensor* cannot be kept, as it does not own its memory; use Tensor");
@@ -126,7 +138,7 @@ class Any {
 
   void reset() {
     const TVMFFIAny old = give();
-    if (detail::is_object(old)) kdsl::release(old.v_obj);
+    if (detail::is_object(old)) detail::drop(old.v_obj);
   }
   void swap(Any& other) noexcept { kdsl::own::swap(data_, other.data_); }
   int32_t type_index() const { return data_.type_index; }
@@ -219,15 +231,20 @@ inline constexpr Came* came_of<AnyView> = nullptr;
 namespace detail {
 
 /// The object that a value is or, as a reference that gives it up, leads to; else null.
-inline TVMFFIObject* object_in(const TVMFFIAny& value) {
+TVM_FFI_INLINE TVMFFIObject* object_in(const TVMFFIAny& value) {
   if (is_object(value)) return value.v_obj;
   if (value.type_index != kTVMFFIObjectRValueRef) return nullptr;
   return *static_cast<TVMFFIObject**>(value.v_ptr);
 }
-inline bool holds(const TVMFFIAny& value, int32_t wanted, bool nullable) {
+KDSL_NOINLINE inline bool holds(const TVMFFIAny& value, int32_t wanted, bool nullable) {
   if (value.type_index == kTVMFFINone) return nullable;
   const TVMFFIObject* object = object_in(value);
   return object && (wanted == kTVMFFIObject || object->type_index == wanted);
+}
+
+KDSL_COLD inline void came_object(Writer& out, const TVMFFIAny& value) {
+  const TVMFFIObject* object = object_in(value);
+  write_type(out, object ? object->type_index : value.type_index);
 }
 
 template <class Ref>
@@ -246,12 +263,9 @@ struct RefTraits : TypeTraitsBase {
   static bool is(const TVMFFIAny& value) { return holds(value, kIndex, Ref::_type_is_nullable); }
   static bool fits(const TVMFFIAny& value) { return is(value); }
   static Ref get(const TVMFFIAny& value) {
-    return ObjectAccess::make<Ref>(own_object(owned(value).v_obj));
+    return ObjectAccess::make<Ref>(own_object(own_in(value)));
   }
-  KDSL_COLD static void came(Writer& out, const TVMFFIAny& value) {
-    const TVMFFIObject* object = object_in(value);
-    write_type(out, object ? object->type_index : value.type_index);
-  }
+  static constexpr Came* came = came_object;
 };
 
 /// What messages and metadata call an object of a type that has an index of its own.

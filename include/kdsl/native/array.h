@@ -11,10 +11,6 @@ class ArrayObj : public Object, public TVMFFISeqCell {
  public:
   static constexpr int32_t _type_index = kTVMFFIArray;
 
-  explicit ArrayObj(int64_t room) : TVMFFISeqCell{this + 1, 0, room, nullptr} {}
-  ArrayObj(const ArrayObj&) = delete;
-  ~ArrayObj() { shrink(0); }
-
   Any* begin() { return static_cast<Any*>(data); }
   Any* end() { return begin() + TVMFFISeqCell::size; }
   size_t size() const { return static_cast<size_t>(TVMFFISeqCell::size); }
@@ -23,37 +19,61 @@ class ArrayObj : public Object, public TVMFFISeqCell {
   void shrink(int64_t size) {
     while (TVMFFISeqCell::size > size) begin()[--TVMFFISeqCell::size].~Any();
   }
-  KDSL_LAZY static ObjectPtr<ArrayObj> make(int64_t room) {
-    return ObjectPtr<ArrayObj>::own(detail::new_object<ArrayObj>(room * sizeof(Any), room));
-  }
 };
 
 namespace detail {
 
-inline bool is_sequence(int32_t index) { return index == kTVMFFIArray || index == kTVMFFIList; }
+TVM_FFI_INLINE bool is_sequence(int32_t index) {
+  return index == kTVMFFIArray || index == kTVMFFIList;
+}
 
 /// Values of an Array or List object of any runtime.
 struct Values {
   const TVMFFIAny* data;
   int64_t size;
 };
-inline Values values_of(const TVMFFIObject* sequence) {
+TVM_FFI_INLINE Values values_of(const TVMFFIObject* sequence) {
   const auto* cell = reinterpret_cast<const TVMFFISeqCell*>(sequence + 1);
   return {static_cast<const TVMFFIAny*>(cell->data), cell->size};
 }
 
+KDSL_LAZY KDSL_PLAIN void delete_array(void* self, int flags) noexcept {
+  TVMFFISeqCell& cell = static_cast<KdslArrayObject*>(self)->seq;
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) {
+    const auto* values = static_cast<const TVMFFIAny*>(cell.data);
+    while (cell.size-- > 0) {
+      if (is_object(values[cell.size])) drop(values[cell.size].v_obj);
+    }
+  }
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
+}
+/// A new array with room for so many values and none in it.
+KDSL_LAZY KDSL_PLAIN ArrayObj* new_array(int64_t room) {
+  auto* made = static_cast<KdslArrayObject*>(
+      allocate(sizeof(KdslArrayObject) + static_cast<size_t>(room) * sizeof(TVMFFIAny)));
+  made->head = {KDSL_REF_COUNT_ONE, kTVMFFIArray, 0, delete_array};
+  made->seq = {made + 1, 0, room, nullptr};
+  return reinterpret_cast<ArrayObj*>(made);
+}
 /// Makes room in an array of nobody else's: for `extra` values more, in a copy if need be.
-KDSL_LAZY KDSL_NOINLINE ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extra) {
-  auto* array = static_cast<ArrayObj*>(pointer.get());
-  const int64_t size = array ? static_cast<int64_t>(array->size()) : 0;
+KDSL_LAZY KDSL_PLAIN ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extra) {
+  auto* old = reinterpret_cast<KdslArrayObject*>(pointer.get());
+  const int64_t size = old ? old->seq.size : 0;
+  const bool alone = old && (old->head.combined_ref_count & 0xffffffffu) == 1;
   // An object of another runtime keeps its own rules about its memory: never grown in place.
-  if (array && pointer.unique() && size + extra <= array->capacity) return array;
-  const int64_t room = extra == 0 ? size : (size + extra > 2 * size ? size + extra : 2 * size);
-  ObjectPtr<ArrayObj> grown = ArrayObj::make(room < 4 ? 4 : room);
-  for (int64_t i = 0; i < size; ++i) grown->push(array->begin()[i]);
-  array = grown.get();
-  pointer = kdsl::own::move(grown);
-  return array;
+  if (alone && size + extra <= old->seq.capacity) return reinterpret_cast<ArrayObj*>(old);
+  int64_t room = extra == 0 ? size : (size + extra > 2 * size ? size + extra : 2 * size);
+  if (room < 4) room = 4;
+  ArrayObj* grown = new_array(room);
+  TVMFFISeqCell& cell = reinterpret_cast<KdslArrayObject*>(grown)->seq;
+  for (; cell.size < size; ++cell.size) {
+    const TVMFFIAny& value = static_cast<const TVMFFIAny*>(old->seq.data)[cell.size];
+    if (is_object(value)) retain(value.v_obj);
+    static_cast<TVMFFIAny*>(cell.data)[cell.size] = value;
+  }
+  drop(pointer.release());
+  pointer.take(grown);
+  return grown;
 }
 
 [[noreturn]] KDSL_COLD inline void bad_index(int64_t index, int64_t size) {
@@ -99,7 +119,7 @@ class Array : public ObjectRef {
     const Any* at_;
   };
 
-  Array() : ObjectRef(ArrayObj::make(4)) {}
+  Array() : ObjectRef(own_object(detail::new_array(4))) {}
   explicit Array(UnsafeInit tag) : ObjectRef(tag) {}
   Array(std::initializer_list<T> values) : Array(values.begin(), values.end()) {}
   template <class It, class = kdsl::own::enable_if_t<!kdsl::own::is_integral_v<It>>>
@@ -173,7 +193,7 @@ class Array : public ObjectRef {
 namespace detail {
 
 /// Whether `test` holds for all elements of an Array or List.
-inline bool all_of(const TVMFFIAny& value, bool (*test)(const TVMFFIAny&)) {
+KDSL_NOINLINE inline bool all_of(const TVMFFIAny& value, bool (*test)(const TVMFFIAny&)) {
   const Values from = values_of(value.v_obj);
   for (int64_t i = 0; i < from.size; ++i) {
     if (!test(from.data[i])) return false;
@@ -185,6 +205,15 @@ KDSL_COLD inline void write_element(Writer& out, int64_t index, const TVMFFIAny&
                                     Came* came) {
   write_came(out.put("Array[index ").put_int(index).put(": "), value, came);
   out.put("]");
+}
+
+KDSL_LAZY KDSL_COLD void came_elements(Writer& out, const TVMFFIAny& value,
+                                       bool (*test)(const TVMFFIAny&), Came* came) {
+  if (!is_sequence(value.type_index)) return write_type(out, value.type_index);
+  const Values from = values_of(value.v_obj);
+  int64_t i = 0;
+  while (i < from.size && test(from.data[i])) ++i;
+  if (i < from.size) write_element(out, i, from.data[i], came);
 }
 
 }  // namespace detail
@@ -209,12 +238,8 @@ struct TypeTraits<Array<T>> : detail::RefTraits<Array<T>> {
     for (int64_t i = 0; i < from.size; ++i) made.push_back(detail::read<T>(from.data[i]));
     return made;
   }
-  KDSL_COLD static void came(detail::Writer& out, const TVMFFIAny& value) {
-    if (!detail::is_sequence(value.type_index)) return detail::write_type(out, value.type_index);
-    const detail::Values from = detail::values_of(value.v_obj);
-    int64_t i = 0;
-    while (i < from.size && detail::converts<T>(from.data[i])) ++i;
-    if (i < from.size) detail::write_element(out, i, from.data[i], detail::came_of<T>);
+  static void came(detail::Writer& out, const TVMFFIAny& value) {
+    detail::came_elements(out, value, detail::converts<T>, detail::came_of<T>);
   }
 };
 
@@ -241,7 +266,7 @@ class Tuple : public ObjectRef {
   template <class... Args, class = kdsl::own::enable_if_t<
                                sizeof...(Args) == sizeof...(Types) && (sizeof...(Args) > 0) &&
                                (kdsl::own::is_constructible_v<Types, Args&&> && ...)>>
-  Tuple(Args&&... args) : ObjectRef(ArrayObj::make(sizeof...(Args))) {
+  Tuple(Args&&... args) : ObjectRef(own_object(detail::new_array(sizeof...(Args)))) {
     auto* array = static_cast<ArrayObj*>(data_.get());
     (array->push(Any(Types(kdsl::own::forward<Args>(args)))), ...);
   }
@@ -283,9 +308,9 @@ struct TypeTraits<Tuple<Types...>> : detail::RefTraits<Tuple<Types...>> {
   }
   static Ref get(const TVMFFIAny& value) {
     if (is(value)) return detail::RefTraits<Ref>::get(value);
-    ObjectPtr<ArrayObj> made = ArrayObj::make(sizeof...(Types));
+    ObjectPtr<Object> made = own_object(detail::new_array(sizeof...(Types)));
     const TVMFFIAny* at = detail::values_of(value.v_obj).data;
-    (made->push(detail::read<Types>(*at++)), ...);
+    (static_cast<ArrayObj*>(made.get())->push(detail::read<Types>(*at++)), ...);
     return ObjectAccess::make<Ref>(kdsl::own::move(made));
   }
   KDSL_COLD static void came(detail::Writer& out, const TVMFFIAny& value) {

@@ -25,7 +25,7 @@ KDSL_C_API int TVMFFIObjectIncRef(TVMFFIObjectHandle object) {
   return 0;
 }
 KDSL_C_API int TVMFFIObjectDecRef(TVMFFIObjectHandle object) {
-  kdsl::release(static_cast<TVMFFIObject*>(object));
+  tvm::ffi::detail::drop(object);
   return 0;
 }
 
@@ -45,8 +45,7 @@ KDSL_C_API void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char**
   text.free();
 }
 KDSL_C_API void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* error) {
-  tvm::ffi::Error raised = tvm::ffi::detail::take_raised();
-  *error = tvm::ffi::ObjectAccess::pointer(raised).release();
+  *error = tvm::ffi::detail::take_raised();
 }
 KDSL_C_API int TVMFFIErrorCreate(const TVMFFIByteArray* kind, const TVMFFIByteArray* message,
                                  const TVMFFIByteArray* backtrace, TVMFFIObjectHandle* out) {

@@ -6,7 +6,15 @@
 #include <kdsl/native/c_api.h>
 
 #pragma GCC visibility push(hidden)
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+// Like KDSL_PLAIN: what allocates takes longer than what it is compiled to.
+#pragma GCC push_options
+#pragma GCC optimize("O0")
 #include <kdsl/ffi/tensor.h>
+#pragma GCC pop_options
+#else
+#include <kdsl/ffi/tensor.h>
+#endif
 #pragma GCC visibility pop
 
 typedef void* TVMFFIStreamHandle;
@@ -24,8 +32,9 @@ KDSL_C_API TVMFFIStreamHandle TVMFFIEnvGetStream(int32_t device_type, int32_t de
   }
   return get ? get(device_type, device_id) : nullptr;
 }
-KDSL_C_API int TVMFFIEnvSetStream(int32_t device_type, int32_t device_id, TVMFFIStreamHandle stream,
-                                  TVMFFIStreamHandle* original) {
+KDSL_C_API KDSL_COLD int TVMFFIEnvSetStream(int32_t device_type, int32_t device_id,
+                                            TVMFFIStreamHandle stream,
+                                            TVMFFIStreamHandle* original) {
   using SetStream = int(int32_t, int32_t, TVMFFIStreamHandle, TVMFFIStreamHandle*);
   auto* set = tvm::ffi::detail::in_runtime<SetStream>("TVMFFIEnvSetStream");
   if (set) return set(device_type, device_id, stream, original);
@@ -35,7 +44,7 @@ KDSL_C_API int TVMFFIEnvSetStream(int32_t device_type, int32_t device_id, TVMFFI
 }
 
 /// A new tensor like `prototype` in memory of the caller's framework, else in the module's own.
-KDSL_C_API int TVMFFIEnvTensorAlloc(DLTensor* prototype, TVMFFIObjectHandle* out) {
+KDSL_C_API KDSL_PLAIN int TVMFFIEnvTensorAlloc(DLTensor* prototype, TVMFFIObjectHandle* out) {
   *out = nullptr;
   if (prototype->device.device_type != kDLCPU && !__kdsl_rt) {
     using Alloc = int(DLTensor*, TVMFFIObjectHandle*);
@@ -53,9 +62,8 @@ KDSL_C_API int TVMFFIEnvTensorAlloc(DLTensor* prototype, TVMFFIObjectHandle* out
   return 0;
 }
 
-KDSL_C_API int TVMFFIEnvSetDLPackManagedTensorAllocator(DLPackManagedTensorAllocator allocator,
-                                                        int global,
-                                                        DLPackManagedTensorAllocator* original) {
+KDSL_C_API KDSL_COLD int TVMFFIEnvSetDLPackManagedTensorAllocator(
+    DLPackManagedTensorAllocator allocator, int global, DLPackManagedTensorAllocator* original) {
   using Set = int(DLPackManagedTensorAllocator, int, DLPackManagedTensorAllocator*);
   auto* set = tvm::ffi::detail::in_runtime<Set>("TVMFFIEnvSetDLPackManagedTensorAllocator");
   if (set) return set(allocator, global, original);

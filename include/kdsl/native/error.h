@@ -122,9 +122,9 @@ TVM_FFI_INLINE TVMFFIByteArray bytes_of(const char* text) { return {text, __buil
 
 /// A String of a text that is done with.
 KDSL_COLD inline String take(Writer& text) {
-  String taken(text.bytes());
+  const TVMFFIAny taken = new_bytes(kTVMFFISmallStr, text.data(), text.size());
   text.free();
-  return taken;
+  return String::own(taken);
 }
 
 /// Raise the error that is `object` in every runtime that is there: the caller's is one of them.
@@ -153,19 +153,20 @@ KDSL_COLD inline int raise_text(const char* kind, const char* message) noexcept 
 }
 
 /// What a call that failed has raised.
-KDSL_COLD inline Error take_raised() {
+KDSL_COLD inline TVMFFIObject* take_raised() noexcept {
   using MoveRaised = void(TVMFFIObjectHandle*);
   TVMFFIObjectHandle first = nullptr, second = nullptr;
   void* ours = in_table("TVMFFIErrorMoveFromRaised");
   if (ours) reinterpret_cast<MoveRaised*>(ours)(&first);
   void* theirs = kdsl::address_in_tvm_ffi("TVMFFIErrorMoveFromRaised");
   if (theirs && theirs != ours) reinterpret_cast<MoveRaised*>(theirs)(&second);
-  if (first && second) kdsl::release(static_cast<TVMFFIObject*>(second));
+  if (first) drop(second);
   if (!first) first = second;
-  if (first) return Error(static_cast<TVMFFIObject*>(first));
-  return Error("RuntimeError", "a function failed without saying why", "");
+  if (first) return static_cast<TVMFFIObject*>(first);
+  return new_error(bytes_of("RuntimeError"), bytes_of("a function failed without saying why"),
+                   {"", 0});
 }
-[[noreturn]] KDSL_COLD inline void throw_raised() { throw take_raised(); }
+[[noreturn]] KDSL_COLD inline void throw_raised() { throw Error(take_raised()); }
 
 /// Throws an error of texts that are done with.
 [[noreturn]] KDSL_COLD inline void fail(const char* kind, Writer& text, Writer place = {}) {

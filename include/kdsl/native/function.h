@@ -169,17 +169,19 @@ namespace detail {
 template <class Body>
 class BodyObj : public FunctionObj {
  public:
-  explicit BodyObj(Body body) : body_(kdsl::own::move(body)) {
+  explicit BodyObj(Body body) noexcept(noexcept(Body(kdsl::own::move(body))))
+      : body_(kdsl::own::move(body)) {
     // The other entry is for callers that share a C++ ABI and its exceptions: never given.
     cpp_call = nullptr;
-    safe_call = [](void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-      TVM_FFI_SAFE_CALL_BEGIN();
-      static_cast<BodyObj*>(static_cast<Object*>(self))->body_(args, count, result);
-      TVM_FFI_SAFE_CALL_END();
-    };
+    safe_call = call;
   }
 
  private:
+  static int call(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+    TVM_FFI_SAFE_CALL_BEGIN();
+    static_cast<BodyObj*>(static_cast<Object*>(self))->body_(args, count, result);
+    TVM_FFI_SAFE_CALL_END();
+  }
   Body body_;
 };
 
@@ -207,7 +209,7 @@ class ExternObj : public FunctionObj {
 
 template <class Body>
 ObjectPtr<Object> new_function(Body body) {
-  return make_object<BodyObj<Body>>(kdsl::own::move(body));
+  return own_object(new_object<BodyObj<Body>>(0, kdsl::own::move(body)));
 }
 
 // registry.h
@@ -283,8 +285,11 @@ class Function : public ObjectRef {
     CallPacked(views, sizeof...(Args), &result);
     return result;
   }
-  void CallPacked(const AnyView* args, int32_t count, Any* result) const {
-    if (TVM_FFI_PREDICT_FALSE(!data_)) detail::undefined("the Function");
+  KDSL_NOINLINE void CallPacked(const AnyView* args, int32_t count, Any* result) const {
+    if (TVM_FFI_PREDICT_FALSE(!data_)) {
+      detail::fail("ValueError",
+                   "the Function is undefined: it stands for None and has nothing to read");
+    }
     auto* function = static_cast<FunctionObj*>(data_.get());
     TVMFFIAny raw = detail::raw(kTVMFFINone);
     TVM_FFI_CHECK_SAFE_CALL(

@@ -35,23 +35,32 @@ class Object {
 };
 static_assert(sizeof(Object) == 24, "ABI: an object's head is 24 bytes");
 
+namespace detail {
+template <class T>
+void delete_object(void* self, int flags) {
+  T* dying = static_cast<T*>(static_cast<Object*>(self));
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) dying->~T();
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
+}
+}  // namespace detail
+
 /// A new T with one reference, and `extra` bytes behind it.
 template <class T, class... Args>
 T* detail::new_object(size_t extra, Args&&... args) {
   void* block = detail::allocate(sizeof(T) + extra);
   T* object;
-  try {
+  if constexpr (noexcept(T(kdsl::own::forward<Args>(args)...))) {
     object = ::new (block) T(kdsl::own::forward<Args>(args)...);
-  } catch (...) {
-    kdsl_free(block);
-    throw;
+  } else {
+    try {
+      object = ::new (block) T(kdsl::own::forward<Args>(args)...);
+    } catch (...) {
+      kdsl_free(block);
+      throw;
+    }
   }
   object->head_.type_index = T::_type_index;
-  object->head_.deleter = [](void* self, int flags) {
-    T* dying = static_cast<T*>(reinterpret_cast<Object*>(self));
-    if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) dying->~T();
-    if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
-  };
+  object->head_.deleter = delete_object<T>;
   return object;
 }
 

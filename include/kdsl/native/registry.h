@@ -22,7 +22,7 @@ namespace tvm::ffi {
 
 namespace detail {
 
-inline KdslGlobal* find_global(TVMFFIByteArray name) {
+KDSL_COLD inline KdslGlobal* find_global(TVMFFIByteArray name) {
   KdslGlobal* own = __kdsl_globals;
   while (own &&
          (own->name.size != name.size || !same_bytes(own->name.data, name.data, name.size))) {
@@ -67,7 +67,7 @@ KDSL_COLD inline int set_global(TVMFFIByteArray name, TVMFFIObjectHandle functio
     __kdsl_globals = own;
   }
   retain(static_cast<TVMFFIObject*>(function));
-  if (own->function) kdsl::release(own->function);
+  drop(own->function);
   own->function = static_cast<TVMFFIObject*>(function);
   return 0;
 }
@@ -92,13 +92,16 @@ class GlobalDef {
 
  private:
   GlobalDef& set(const char* name, const Function& function) {
+    put(name, ObjectAccess::head(function));
+    return *this;
+  }
+  static KDSL_COLD void put(const char* name, TVMFFIObject* function) {
     try {
-      Function::SetGlobal(name, function);
+      TVM_FFI_CHECK_SAFE_CALL(detail::set_global(detail::bytes_of(name), function, false));
     } catch (const Error& error) {
       // Nobody above could catch it: this runs while the module is loaded.
       complain(name, error.what());
     }
-    return *this;
   }
   static KDSL_COLD void complain(const char* name, const char* why) {
     detail::Writer text = {};

@@ -10,6 +10,10 @@
 #if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && \
     !defined(KDSL_COLD)
 #define KDSL_COLD __attribute__((cold, noinline, optimize("O0")))
+// Work that takes long beside a call, e.g. as it allocates: compiled as it stands too.
+#define KDSL_PLAIN __attribute__((noinline, optimize("O0")))
+#else
+#define KDSL_PLAIN __attribute__((noinline))
 #endif
 
 #include <stddef.h>

@@ -14,20 +14,23 @@ inline constexpr bool is_std_string_v = false;
 template <class Traits, class Alloc>
 inline constexpr bool is_std_string_v<std::basic_string<char, Traits, Alloc>> = true;
 
-inline bool is_bytes_object(const TVMFFIAny& value) {
+TVM_FFI_INLINE bool is_bytes_object(const TVMFFIAny& value) {
   return value.type_index == kTVMFFIStr || value.type_index == kTVMFFIBytes;
 }
 
 /// The bytes that a value of one of the string types holds.
-inline TVMFFIByteArray bytes_of(const TVMFFIAny& value) {
+KDSL_NOINLINE inline TVMFFIByteArray bytes_of(const TVMFFIAny& value) {
   if (is_bytes_object(value)) return reinterpret_cast<KdslStringObject*>(value.v_obj)->bytes;
   if (value.type_index == kTVMFFIRawStr) return {value.v_c_str, __builtin_strlen(value.v_c_str)};
   if (value.type_index == kTVMFFIByteArrayPtr) return *static_cast<TVMFFIByteArray*>(value.v_ptr);
   return {value.v_bytes, value.small_str_len};
 }
 
+KDSL_PLAIN inline void delete_bytes(void* self, int flags) noexcept {
+  if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
+}
 /// An owned value that holds a copy, a String or Bytes as `small` says.
-KDSL_NOINLINE inline TVMFFIAny new_bytes(int32_t small, const char* data, size_t size) {
+KDSL_PLAIN inline TVMFFIAny new_bytes(int32_t small, const char* data, size_t size) {
   TVMFFIAny value = {small, {0}, {0}};
   constexpr size_t kMostSmall = 7;
   if (size <= kMostSmall) {
@@ -40,9 +43,7 @@ KDSL_NOINLINE inline TVMFFIAny new_bytes(int32_t small, const char* data, size_t
   __builtin_memcpy(copy, data, size);
   copy[size] = 0;
   value.type_index = small == kTVMFFISmallStr ? kTVMFFIStr : kTVMFFIBytes;
-  object->head = {KDSL_REF_COUNT_ONE, value.type_index, 0, [](void* self, int flags) {
-                    if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
-                  }};
+  object->head = {KDSL_REF_COUNT_ONE, value.type_index, 0, delete_bytes};
   object->bytes = {copy, size};
   value.v_obj = &object->head;
   return value;
@@ -61,7 +62,7 @@ class BytesValue {
     return *this;
   }
   ~BytesValue() {
-    if (is_bytes_object(value_)) kdsl::release(value_.v_obj);
+    if (is_bytes_object(value_)) drop(value_.v_obj);
   }
 
   const char* data() const { return is_bytes_object(value_) ? bytes().data : value_.v_bytes; }
@@ -88,7 +89,7 @@ class BytesValue {
 
  protected:
   BytesValue(int32_t small, const char* data, size_t size) : value_(new_bytes(small, data, size)) {}
-  explicit BytesValue(TVMFFIAny value) : value_(value) {}
+  TVM_FFI_INLINE explicit BytesValue(const TVMFFIAny& value) noexcept : value_(value) {}
   TVMFFIAny value_;
 };
 
@@ -112,6 +113,10 @@ class String : public detail::BytesValue {
   String(const char* text) : String(text, __builtin_strlen(text)) {}
   String(const char* data, size_t size) : BytesValue(kTVMFFISmallStr, data, size) {}
   String(TVMFFIByteArray bytes) : String(bytes.data, bytes.size) {}
+  /// A String that takes over an owned value.
+  TVM_FFI_INLINE static String own(const TVMFFIAny& value) noexcept {
+    return String(value, nullptr);
+  }
   /// Of a std::string or std::string_view.
   template <class S, class = kdsl::own::enable_if_t<detail::is_text_v<S> &&
                                                     !kdsl::own::is_base_of_v<BytesValue, S>>>
@@ -123,12 +128,7 @@ class String : public detail::BytesValue {
   void swap(String& other) noexcept { kdsl::own::swap(value_, other.value_); }
 
   /// Less than, equal to or greater than 0, by bytes.
-  KDSL_NOINLINE int compare(const char* other, size_t count) const {
-    const TVMFFIByteArray own = bytes();
-    const size_t shared = own.size < count ? own.size : count;
-    const int order = shared ? __builtin_memcmp(own.data, other, shared) : 0;
-    return order ? order : own.size < count ? -1 : own.size > count;
-  }
+  int compare(const char* other, size_t count) const;
   int compare(const String& other) const { return compare(other.data(), other.size()); }
 
   size_t find(const char* text, size_t pos, size_t count) const {
@@ -148,6 +148,9 @@ class String : public detail::BytesValue {
     return suffix.size() <= size() &&
            detail::same_bytes(data() + size() - suffix.size(), suffix.data(), suffix.size());
   }
+
+ private:
+  TVM_FFI_INLINE String(const TVMFFIAny& value, void*) noexcept : BytesValue(value) {}
 };
 
 namespace detail {
@@ -159,25 +162,44 @@ using IfText = kdsl::own::enable_if_t<
     kdsl::own::is_convertible_v<A, String> && kdsl::own::is_convertible_v<B, String> &&
     !kdsl::own::is_same_v<A, std::nullptr_t> && !kdsl::own::is_same_v<B, std::nullptr_t>>;
 
-KDSL_NOINLINE inline String join(const String& a, const String& b) {
+/// The bytes of what can be compared with a String and joined to one.
+TVM_FFI_INLINE TVMFFIByteArray text_in(const char* text) { return {text, __builtin_strlen(text)}; }
+TVM_FFI_INLINE TVMFFIByteArray text_in(TVMFFIByteArray text) { return text; }
+TVM_FFI_INLINE TVMFFIByteArray text_in(const String& text) { return text.bytes(); }
+template <class T, class = kdsl::own::enable_if_t<is_text_v<T>>>
+TVMFFIByteArray text_in(const T& text) {
+  return {text.data(), text.size()};
+}
+
+KDSL_LAZY KDSL_PLAIN String join(TVMFFIByteArray a, TVMFFIByteArray b) {
   Writer text = {};
-  text.append(a.data(), a.size()).append(b.data(), b.size());
-  String joined(text.bytes());
+  text.append(a.data, a.size).append(b.data, b.size);
+  const TVMFFIAny joined = new_bytes(kTVMFFISmallStr, text.data(), text.size());
   text.free();
-  return joined;
+  return String::own(joined);
+}
+/// Less than, equal to or greater than 0, by bytes.
+KDSL_LAZY KDSL_NOINLINE int compare(TVMFFIByteArray a, TVMFFIByteArray b) {
+  const size_t shared = a.size < b.size ? a.size : b.size;
+  const int order = shared ? __builtin_memcmp(a.data, b.data, shared) : 0;
+  return order ? order : a.size < b.size ? -1 : a.size > b.size;
 }
 
 }  // namespace detail
 
+inline int String::compare(const char* other, size_t count) const {
+  return detail::compare(bytes(), {other, count});
+}
+
 template <class A, class B, class = detail::IfText<kdsl::own::decay_t<A>, kdsl::own::decay_t<B>>>
 String operator+(const A& a, const B& b) {
-  return detail::join(a, b);
+  return detail::join(detail::text_in(a), detail::text_in(b));
 }
 #define KDSL_COMPARE_(op)                                                         \
   template <class A, class B,                                                     \
             class = detail::IfText<kdsl::own::decay_t<A>, kdsl::own::decay_t<B>>> \
   bool operator op(const A& a, const B& b) {                                      \
-    return String(a).compare(String(b)) op 0;                                     \
+    return detail::compare(detail::text_in(a), detail::text_in(b)) op 0;          \
   }
 KDSL_COMPARE_(==)
 KDSL_COMPARE_(!=)

@@ -139,12 +139,6 @@ KDSL_LAZY const DLTensor& given(const DLTensor* tensor) {
   TVM_FFI_ICHECK(tensor != nullptr);
   return *tensor;
 }
-[[noreturn]] KDSL_COLD inline void undefined(const char* what) {
-  Writer text = {};
-  text.put(what).put(" is undefined: it stands for None and has nothing to read");
-  fail("ValueError", text);
-}
-
 }  // namespace detail
 
 // ---- tensors
@@ -312,7 +306,10 @@ class Tensor : public ObjectRef, public detail::TensorFacts<Tensor> {
 
   const DLTensor* GetDLTensorPtr() const { return data_ ? &dl() : nullptr; }
   const DLTensor& dl() const {
-    if (TVM_FFI_PREDICT_FALSE(!data_)) detail::undefined("the Tensor");
+    if (TVM_FFI_PREDICT_FALSE(!data_)) {
+      detail::fail("ValueError",
+                   "the Tensor is undefined: it stands for None and has nothing to read");
+    }
     return *static_cast<const TensorObj*>(data_.get());
   }
 

@@ -147,12 +147,12 @@ KDSL_COLD inline String type_key(int32_t index) {
   return take(text);
 }
 
-inline TVMFFIAny raw(int32_t index, int64_t value = 0) {
+TVM_FFI_INLINE TVMFFIAny raw(int32_t index, int64_t value = 0) {
   TVMFFIAny any = {index, {0}, {0}};
   any.v_int64 = value;
   return any;
 }
-inline TVMFFIAny raw(int32_t index, const void* pointer) {
+TVM_FFI_INLINE TVMFFIAny raw(int32_t index, const void* pointer) {
   return raw(index, reinterpret_cast<intptr_t>(pointer));
 }
 

@@ -112,7 +112,7 @@ Writer& operator<<(Writer& out, const T& value) {
 }
 
 /// "float32", "bool", "int8x4": how TVM FFI writes a dtype. A code that nobody knows is "custom".
-inline Writer& Writer::operator<<(DLDataType dtype) noexcept {
+KDSL_COLD inline Writer& Writer::operator<<(DLDataType dtype) noexcept {
   static constexpr const char* kNames[] = {"int",
                                            "uint",
                                            "float",
