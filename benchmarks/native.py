@@ -1,12 +1,14 @@
-"""Compile time of one hand-written kernel: kdsl's headers and apache-tvm-ffi's, processor seconds.
+"""Compile time of hand-written kernels: kdsl's headers and apache-tvm-ffi's, processor seconds.
 
-Both compile the same file with the same flags, in turns; the smallest of each counts.
+Both compile the same files with the same flags, in turns. A ratio is that of the smallest times;
+the spread is the ratio of each round by itself, smallest and largest. `python native.py ROUNDS`.
 """
 
 from __future__ import annotations
 
 import resource
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,18 +16,14 @@ from harness import machine
 from tvm_ffi import libinfo
 
 from kdsl import paths
+from kdsl.native import FLAGS
 
-KERNEL = """#include <tvm/ffi/tvm_ffi.h>
-namespace ffi = tvm::ffi;
-static void add(ffi::TensorView x, ffi::TensorView y, ffi::TensorView o) {
-  if (x.ndim() != 1) TVM_FFI_THROW(ValueError) << "x must be a vector, got ndim " << x.ndim();
-  const float* a = static_cast<const float*>(x.data_ptr());
-  const float* b = static_cast<const float*>(y.data_ptr());
-  for (int64_t i = 0; i < x.numel(); ++i) static_cast<float*>(o.data_ptr())[i] = a[i] + b[i];
+KERNELS = sorted(Path(__file__).parent.joinpath("native").glob("hand_*.cc"))
+#: What `kdsl.load_inline` and `kdsl.build` compile with, and the level alone.
+LEVELS = {
+    "load_inline": [*FLAGS, "-fvisibility=hidden"],
+    "-O2": ["-std=c++17", "-O2"],
 }
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(add, add);
-"""
-ROUNDS = 3
 GOAL = 10.0
 
 
@@ -37,22 +35,38 @@ def seconds(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main() -> None:
-    print(machine())
-    headers = {"kdsl": str(paths.include_dir()), "apache-tvm-ffi": libinfo.find_include_path()}
+def compare(source: Path, flags: list[str], rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds of each round with kdsl's headers and with the official ones."""
+    headers = (str(paths.include_dir()), libinfo.find_include_path())
+    took: tuple[list[float], list[float]] = ([], [])
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "add.cc")
-        source.write_text(KERNEL)
-        for flag in ("-fsyntax-only", "-O2"):
-            best = dict.fromkeys(headers, float("inf"))
-            for _ in range(ROUNDS):
-                for name, include in headers.items():
-                    command = ["g++", "-std=c++17", "-fPIC", flag, f"-I{include}", "-c"]
-                    took = seconds([*command, str(source), "-o", str(Path(folder, "add.o"))])
-                    best[name] = min(best[name], took)
-            ratio = best["apache-tvm-ffi"] / best["kdsl"]
-            shown = ", ".join(f"{name} {took:.2f} s" for name, took in best.items())
-            print(f"{flag:14} {shown}: {ratio:.1f}x (goal {GOAL:.0f}x)")
+        out = str(Path(folder, "kernel.o"))
+        for _ in range(rounds):
+            for include, times in zip(headers, took, strict=True):
+                command = ["g++", *flags, "-fPIC", f"-I{include}", "-c", str(source), "-o", out]
+                times.append(seconds(command))
+    return took
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    print(machine())
+    print(
+        f"{'level':12} {'source':14} {'kdsl':>7} {'official':>9} {'ratio':>7}  spread of {rounds}"
+    )
+    worst: tuple[float, str] = (float("inf"), "")
+    for level, flags in LEVELS.items():
+        for source in KERNELS:
+            ours, theirs = compare(source, flags, rounds)
+            ratio = min(theirs) / min(ours)
+            each = [b / a for a, b in zip(ours, theirs, strict=True)]
+            print(
+                f"{level:12} {source.stem:14} {min(ours):5.2f} s {min(theirs):7.2f} s"
+                f" {ratio:6.1f}x  {min(each):.1f}-{max(each):.1f}x",
+                flush=True,
+            )
+            worst = min(worst, (ratio, f"{source.stem} {level}"))
+    print(f"worst: {worst[1]}, {worst[0]:.1f}x (goal {GOAL:.0f}x)")
 
 
 if __name__ == "__main__":

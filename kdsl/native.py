@@ -28,6 +28,13 @@ FLAGS = ("-std=c++17", "-O2", "-DTVM_FFI_DLL_EXPORT_INCLUDE_METADATA=1")
 LINK_FLAGS = ("-shared", "-Wl,-z,nodelete", "-Wl,-z,defs", "-Wl,--as-needed", "-Wl,--build-id=none")
 NVCC_LINK_FLAGS = ("-shared", *(f"-Xlinker {flag[4:]}" for flag in LINK_FLAGS[1:]))
 
+#: The official headers include much of the C++ library, kdsl's next to nothing of it. Text that
+#: does not compile for that is compiled once more with all of it.
+STD_FLAGS = ("-include", "kdsl/native/std_all.h")
+MISSES_STD = re.compile(
+    r"error:.*(\bstd\b|was not declared in this scope|does not name a type|incomplete type)"
+)
+
 #: Beside a stored module: what the compiler read, and digests of it.
 READ = "read.json"
 
@@ -281,19 +288,25 @@ def _compile(
         if source.text is not None:
             (folder / source.file).write_text(source.text, encoding="utf-8")
     command, include = shlex.join(compiler.command), shlex.quote(f"-I{paths.include_dir()}")
-    text = render(
-        "host/native.ninja.j2",
-        cxx=command,
-        flags=shlex.join([*FLAGS, "-fPIC", "-fvisibility=hidden"])
-        + f" {include} {shlex.join(options.flags)}",
-        nvcc=nvcc,
-        cuda_flags=shlex.join([*FLAGS, "-Xcompiler", "-fPIC,-fvisibility=hidden"])
-        + f" {include} {shlex.join(options.cuda)}",
-        linker=nvcc or command,
-        link=" ".join(NVCC_LINK_FLAGS if nvcc else LINK_FLAGS) + f" {shlex.join(options.link)}",
-        sources=sources,
-    )
-    status, output = door.run_file(folder, text, name)
+
+    def build_with(*more: str) -> tuple[int, str]:
+        text = render(
+            "host/native.ninja.j2",
+            cxx=command,
+            flags=shlex.join([*FLAGS, "-fPIC", "-fvisibility=hidden"])
+            + f" {include} {shlex.join([*more, *options.flags])}",
+            nvcc=nvcc,
+            cuda_flags=shlex.join([*FLAGS, "-Xcompiler", "-fPIC,-fvisibility=hidden"])
+            + f" {include} {shlex.join(options.cuda)}",
+            linker=nvcc or command,
+            link=" ".join(NVCC_LINK_FLAGS if nvcc else LINK_FLAGS) + f" {shlex.join(options.link)}",
+            sources=sources,
+        )
+        return door.run_file(folder, text, name)
+
+    status, output = build_with()
+    if status != 0 and MISSES_STD.search(output):
+        status, output = build_with(*STD_FLAGS)
     if status != 0:
         raise BuildError(_failure(name, output, door.kept(output, log)))
     read = {file: _state(file) for file in _read_files(folder, [s.object for s in sources])}
@@ -308,10 +321,6 @@ def _failure(name: str, output: str, log: Path | None) -> str:
     error = re.compile(r"(?:fatal )?error:|undefined reference|cannot find|not found")
     first = next((line.strip() for line in output.splitlines() if error.search(line)), "")
     text = f"{name}: the C++ compiler failed: {first or 'it gave no error text'}"
-    if "incomplete type" in first and "std::" in first:
-        text += (
-            "\nInclude the header of that type: kdsl's headers do not include <string> and others."
-        )
     return f"{text}\nThe full log is {log}." if log is not None else text
 
 

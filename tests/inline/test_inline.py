@@ -189,3 +189,52 @@ int64_t launch(int64_t x) { return x + static_cast<int64_t>(tvm::ffi::String("cu
 """,
     )
     assert module.launch(3) == 7
+
+
+def test_text_that_relies_on_what_the_official_headers_include_compiles():
+    # With the official headers it does: they include <string>, <vector> and <utility>.
+    module = kdsl.load_inline(
+        "relies",
+        """
+namespace ffi = tvm::ffi;
+ffi::String joined(ffi::Array<ffi::String> words) {
+  std::vector<std::string> kept;
+  for (const ffi::String& word : words) kept.push_back(word);
+  std::string all;
+  for (std::string& word : kept) all += std::move(word);
+  return all;
+}
+""",
+        functions="joined",
+    )
+    assert module.joined(["a", "bc", "a much longer word"]) == "abca much longer word"
+
+
+def test_an_error_beside_such_a_name_is_the_one_that_is_told():
+    text = "std::string f(std::string x) {\n  return x + " + "wrong" + ";\n}\n"
+    with pytest.raises(kdsl.BuildError, match=r"relying\.cpp:2:.*wrong.* was not declared"):
+        kdsl.load_inline("relying", text, functions="f")
+
+
+@pytest.mark.parametrize("first", ["std", "kdsl"])
+def test_std_move_needs_no_header_and_std_s_own_goes_first(first, tmp_path):
+    std = "#include <algorithm>\n#include <string>\n#include <utility>\n#include <vector>\n"
+    own = "#include <tvm/ffi/tvm_ffi.h>\n"
+    alone = own + "tvm::ffi::String f(tvm::ffi::String a) { return String(std::move(a)); }\n"
+    (tmp_path / "alone.cc").write_text(alone.replace("String(std", "tvm::ffi::String(std"))
+    (tmp_path / "both.cc").write_text(
+        (std + own if first == "std" else own + std)
+        + """std::string g(std::vector<std::string> a, std::vector<std::string> b) {
+  std::move(a.begin(), a.end(), b.begin());
+  std::vector<std::string> c = std::move(b);
+  return std::move(c[0]) + std::string(std::forward<std::string>(c[1]));
+}
+"""
+    )
+    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    files = [str(tmp_path / "alone.cc"), str(tmp_path / "both.cc")]
+    for file in files:
+        run = subprocess.run(
+            [*command, f"-I{kdsl.paths.include_dir()}", file], capture_output=True, text=True
+        )
+        assert run.stderr == ""

@@ -254,6 +254,29 @@ using make_index_sequence = index_sequence<__integer_pack(kCount)...>;
 template <class... T>
 using index_sequence_for = make_index_sequence<sizeof...(T)>;
 
+template <size_t kMore, class T>
+struct alone {};
+template <class T>
+struct alone<0, T> {
+  using type = typename no_reference<T>::type;
+};
+
 }  // namespace kdsl::own
 #pragma GCC visibility pop
 #undef KDSL_OWN_INLINE_
+
+#if defined(__GLIBCXX__) && !defined(__CUDACC__)
+// A file that moves values compiles with the official headers without <utility>. Where it is
+// included, its own std::move is the better match: it has no parameters that may follow.
+// clang-format off: it takes the macro for a part of the name
+namespace std _GLIBCXX_VISIBILITY(default) {
+_GLIBCXX_BEGIN_NAMESPACE_VERSION
+template <class T, class... None>
+__attribute__((always_inline)) constexpr typename kdsl::own::alone<sizeof...(None), T>::type&& move(
+    T&& value, None...) noexcept {
+  return static_cast<typename kdsl::own::no_reference<T>::type&&>(value);
+}
+_GLIBCXX_END_NAMESPACE_VERSION
+}  // namespace std
+// clang-format on
+#endif
