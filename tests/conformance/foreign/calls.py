@@ -101,6 +101,20 @@ def check_objects(module):
     assert module.exchange(None) is None
 
 
+def check_modules(module, path):
+    """Modules as results, in containers, as arguments, and their functions from both sides."""
+    made = module.load(path)
+    assert (made.kind, module.kind_of(made)) == ("library", "library")
+    assert made.greet("bob") == made["greet"]("bob") == module.call_of(made, "greet", "bob")
+    raised("KeyError", "no nothing", module.call_of, made, "nothing", 1)
+    assert made.implements_function("greet")
+    assert not made.implements_function("nothing")
+    (inner,) = module.same([made])
+    greet = inner.get_function("greet")
+    del made, inner
+    assert greet("a name of some length") == "hello a name of some length"
+
+
 def check_allocation(module):
     """What kdsl's runtime adds: memory for results without any framework."""
     x = np.arange(3, dtype=np.float32)
@@ -166,6 +180,8 @@ def main(order, foreign, hand, site=""):
         loaders["tvm_ffi"] = import_loader("tvm_ffi")
         modules["tvm_ffi"] = loaders["tvm_ffi"](foreign), loaders["tvm_ffi"](hand)
     check_all(modules)
+    for foreign_module, _ in modules.values():
+        check_modules(foreign_module, foreign)
     if len(modules) == 2:
         check_across(*(modules[name][0] for name in ("kdsl", "tvm_ffi")))
         check_all({name: (load(foreign), load(hand)) for name, load in loaders.items()})

@@ -7,6 +7,7 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
@@ -134,6 +135,18 @@ int64_t call_global(ffi::String name, int64_t value) {
   return ffi::Function::GetGlobalRequired(name)(value).cast<int64_t>();
 }
 
+// ---- modules
+
+ffi::Module load(ffi::String path) {
+  return ffi::Function::GetGlobalRequired("ffi.ModuleLoadFromFile")(path).cast<ffi::Module>();
+}
+ffi::String kind_of(ffi::Module module) { return module->kind(); }
+ffi::Any call_of(ffi::Module module, ffi::String name, ffi::Any argument) {
+  ffi::Optional<ffi::Function> function = module->GetFunction(name);
+  if (!function.has_value()) TVM_FFI_THROW(KeyError) << "no " << std::string(name);
+  return function.value()(argument);
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::ObjectDef<PairObj>()
@@ -171,3 +184,6 @@ EXPORT(exchange);
 EXPORT(make_pair);
 EXPORT(pair_sum);
 EXPORT(call_global);
+EXPORT(load);
+EXPORT(kind_of);
+EXPORT(call_of);
