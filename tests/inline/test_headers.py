@@ -29,9 +29,14 @@ def boom(*arguments: object) -> None:
     raise ValueError(f"boom {arguments}")
 
 
+def raise_inner() -> None:
+    raise KeyError("inner")
+
+
 VALUES: dict[str, list[tuple[object, ...]]] = {
     "add_ints": [(1, 2), (True, 2), (1.5, 2), ("a", 2), (1,), (1, 2, 3), (1, None)],
     "small_int": [(5,), (-128,)],
+    "natural": [(5,), (2**63 - 1,), (2**70,)],
     "half": [(3,), (3.5,), (True,), ("x",), (None,)],
     "single": [(0.1,)],
     "negate": [(True,), (0,), (1.0,)],
@@ -49,6 +54,10 @@ VALUES: dict[str, list[tuple[object, ...]]] = {
     "total": [([1, 2, 3],), ([],), ([1, "a"],), (3,), ((1, True),)],
     "reversed": [(["a", "bb", "ccccccccccc"],), ([1],)],
     "changed": [([1, 2, 3],)],
+    "item": [([4, 5], 1), ([4, 5], 2), ([4, 5], -1), ([], 0), ({"a": 1}, 0)],
+    "ends": [([4, 5],), ([],)],
+    "popped": [([4, 5],), ([],)],
+    "deep": [([[[1]]],), ([[["x"]]],), ([[1]],), ([[]],), ([],), ([[[None]]],)],
     "from_vector": [(5,), (0,)],
     "nested": [([[1.5], [2, 3]],), ([[1.5], ["x"]],), ([1],)],
     "swapped": [(("a", 1),), ((1, "a"),), (("a",),), (["abcdefgh", True],), ("x",)],
@@ -159,6 +168,21 @@ def test_what_the_official_headers_get_wrong_is_an_error(compiled: Compile):
     tensors = tvm_ffi.load_module(str(compiled("tensors", "ours")))
     with pytest.raises(ValueError, match=r"^the Tensor is undefined: it stands for None and has"):
         tensors.doubled(None)
+    # There, these end the process or call through a null pointer.
+    with pytest.raises(RuntimeError, match=r"^an exception that is no std::exception"):
+        tensors.fail_with_number()
+    with pytest.raises(ValueError, match=r"^the Function is undefined"):
+        tensors.apply(None, 1)
+    # An error on the way to an error: the inner one is told.
+    with pytest.raises(KeyError, match="inner"):
+        tensors.fail_within(raise_inner)
+    with pytest.raises(ValueError, match=r"^it gave 7"):
+        tensors.fail_within(lambda: 7)
+    # No negative number comes of a large one. There it is a RuntimeError.
+    with pytest.raises(
+        ValueError, match=r"^Integer value 18446744073709551615 is too large to fit"
+    ):
+        values.natural(-1)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ KDSL_LAZY KDSL_PLAIN ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extr
 
 [[noreturn]] KDSL_COLD inline void bad_index(int64_t index, int64_t size) {
   Writer text = {};
-  text.put("indexing ").put_int(index).put(" on an array of size ").put_int(size);
+  text.put("Index ").put_int(index).put(" out of bounds ").put_int(size);
   fail("IndexError", text);
 }
 
@@ -145,8 +145,14 @@ class Array : public ObjectRef {
   iterator end() const { return iterator(data_ ? array()->end() : nullptr); }
   const T operator[](int64_t index) const { return detail::read<T>(at_raw(index)); }
   T at(int64_t index) const { return (*this)[index]; }
-  T front() const { return (*this)[0]; }
-  T back() const { return (*this)[static_cast<int64_t>(size()) - 1]; }
+  T front() const {
+    if (empty()) detail::fail("IndexError", "front() on empty sequence");
+    return (*this)[0];
+  }
+  T back() const {
+    if (empty()) detail::fail("IndexError", "back() on empty sequence");
+    return (*this)[static_cast<int64_t>(size()) - 1];
+  }
 
   void push_back(const T& value) { own(1)->push(value); }
   template <class... Args>
@@ -158,7 +164,7 @@ class Array : public ObjectRef {
     own(0)->begin()[index] = kdsl::own::move(value);
   }
   void pop_back() {
-    if (empty()) detail::fail("IndexError", "cannot pop from an empty array");
+    if (empty()) detail::fail("IndexError", "pop_back on empty sequence");
     own(0)->shrink(static_cast<int64_t>(size()) - 1);
   }
   void clear() { own(0)->shrink(0); }

@@ -178,13 +178,25 @@ inline bool is_integer(const TVMFFIAny& value) {
   fail("ValueError", text.put(is_signed ? "" : " without sign").put(" but got ").put_int(value));
 }
 
+[[noreturn]] KDSL_COLD inline void too_large(uint64_t value) {
+  Writer text = {};
+  text.put("Integer value ") << value;
+  fail("ValueError", text.put(" is too large to fit in int64_t."));
+}
+
 }  // namespace detail
 
 template <class T>
 struct TypeTraits<T, kdsl::own::enable_if_t<kdsl::own::is_integral_v<T> || kdsl::own::is_enum_v<T>>>
     : TypeTraitsBase {
   static constexpr detail::TypeText text = {"int", "int"};
-  static TVMFFIAny view(T value) { return detail::raw(kTVMFFIInt, static_cast<int64_t>(value)); }
+  static TVMFFIAny view(T value) {
+    const auto wide = static_cast<int64_t>(value);
+    if constexpr (sizeof(T) == 8 && T(-1) > T(0)) {
+      if (TVM_FFI_PREDICT_FALSE(wide < 0)) detail::too_large(static_cast<uint64_t>(value));
+    }
+    return detail::raw(kTVMFFIInt, wide);
+  }
   static TVMFFIAny give(T value) { return view(value); }
   static bool is(const TVMFFIAny& value) { return value.type_index == kTVMFFIInt; }
   static bool fits(const TVMFFIAny& value) { return detail::is_integer(value); }

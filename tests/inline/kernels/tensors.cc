@@ -76,6 +76,10 @@ ffi::Any exchange(ffi::Any value) {
 
 void fail(ffi::String kind) { throw ffi::Error(kind, "on purpose", ""); }
 void fail_standard() { throw std::bad_exception(); }
+void fail_with_number() { throw 3; }
+void fail_within(ffi::Function function) {
+  TVM_FFI_THROW(ValueError) << "it gave " << function().cast<int64_t>();
+}
 void fail_check(int64_t x) { TVM_FFI_ICHECK(x > 3) << "x is " << x; }
 void fail_less(int64_t x, int y) { TVM_FFI_ICHECK_LT(x, y) << "so it is"; }
 void fail_text(bool yes, double number) {
@@ -133,6 +137,8 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(stream_of, stream_of);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(exchange, exchange);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail, fail);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail_standard, fail_standard);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail_with_number, fail_with_number);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail_within, fail_within);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail_check, fail_check);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail_less, fail_less);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(fail_text, fail_text);

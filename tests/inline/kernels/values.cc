@@ -14,6 +14,7 @@ namespace {
 
 int64_t add_ints(int64_t a, int64_t b) { return a + b; }
 int8_t small_int(int8_t value) { return value; }
+uint64_t natural(uint64_t value) { return value; }
 double half(double value) { return value / 2; }
 float single(float value) { return value; }
 bool negate(bool value) { return !value; }
@@ -55,6 +56,13 @@ ffi::Array<int64_t> changed(ffi::Array<int64_t> numbers) {
   numbers.push_back(static_cast<int64_t>(numbers.size()));
   return numbers;
 }
+int64_t item(ffi::Array<int64_t> numbers, int64_t index) { return numbers[index]; }
+int64_t ends(ffi::Array<int64_t> numbers) { return numbers.front() - numbers.back(); }
+ffi::Array<int64_t> popped(ffi::Array<int64_t> numbers) {
+  numbers.pop_back();
+  return numbers;
+}
+int64_t deep(ffi::Array<ffi::Array<ffi::Array<int64_t>>> cube) { return cube[0][0][0]; }
 ffi::Array<int64_t> from_vector(int64_t count) {
   std::vector<int64_t> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(i * i);
@@ -89,6 +97,7 @@ int64_t product(ffi::Shape value) { return value.Product(); }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(add_ints, add_ints);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(small_int, small_int);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(natural, natural);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(half, half);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(single, single);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(negate, negate);
@@ -106,6 +115,10 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(is_given, is_given);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(total, total);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(reversed, reversed);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(changed, changed);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(item, item);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(ends, ends);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(popped, popped);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(deep, deep);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(from_vector, from_vector);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(nested, nested);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(swapped, swapped);
