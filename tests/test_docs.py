@@ -50,6 +50,8 @@ def blocks(page: Path) -> Iterator[Block]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # A page may choose the simulated GPU; the tests after it have what they had.
+    monkeypatch.setenv("KDSL_CUDA_DRIVER", os.environ.get("KDSL_CUDA_DRIVER", ""))
     script = tmp_path / f"{page.stem}.py"
     names = {"__name__": "page", "__file__": str(script)}
     program = ""
