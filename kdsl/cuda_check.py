@@ -57,15 +57,11 @@ def compare(
         RuntimeError: the process has a GPU's driver; one process runs one driver.
     """
     use_simulator()
-    names = [p.name for p in signature.parameters]
-    named = dict(zip(names, args, strict=False)) | dict(kwargs)
     outs = [p.name for p in signature.of_kind("out")]
     inouts = [p.name for p in signature.of_kind("inout")]
-    # Once on the CPU: this refuses wrong arguments, and tells the outputs' shapes.
-    copies = {name: np.array(named[name]) for name in inouts}
-    result = reference(**named | copies)
-    returned = list(result) if isinstance(result, tuple | list) else [result]
-    shapes = [np.asarray(value) for value in returned if value is not None]
+    # On the CPU first: this refuses wrong arguments, and tells the outputs' shapes.
+    expected = check.Expected(signature, reference, args, kwargs)
+    shapes = expected.results[len(inouts) :]
     worst: dict[str, check.Output] = {}
     reports: list[sim.Report] = []
     first: tuple[sim.Run, ...] = ()
@@ -89,7 +85,7 @@ def compare(
     for seed in seeds:
         sim.configure(seed=seed)
         sim.runs()
-        compared = check.compare(signature, on_device, reference, args, kwargs)
+        compared = check.compare(expected, on_device)
         runs = tuple(sim.runs())
         first = first or runs
         reports += [report for run in runs for report in run.reports]

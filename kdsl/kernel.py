@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, overload
 
+from kdsl.codegen.archs import arch_of
 from kdsl.dispatch import Dispatch
-from kdsl.driver import Compiler, check_target
+from kdsl.driver import Compiler
 from kdsl.dtypes import DType
 from kdsl.frontend import KernelSource, bind, capture
 from kdsl.runtime import Dispatcher
@@ -163,7 +164,8 @@ class Kernel(Dispatcher):
         def meaning(*args: object, **kwargs: object) -> object:
             return reference(self._source, args, kwargs, tiles)
 
-        report = check.compare(self._source.signature, self, meaning, args, kwargs)
+        expected = check.Expected(self._source.signature, meaning, args, kwargs)
+        report = check.compare(expected, self)
         if not report.ok:
             raise AssertionError(str(report))
         return report
@@ -200,7 +202,9 @@ class Kernel(Dispatcher):
     ) -> None:
         """Set tile sizes by loop variable: `attention.tune("cpu", tiles={"m": 96, "n": 64})`.
 
-        None goes back to what the compiler chooses for that loop; `untune()` does for all.
+        A second loop over tiles of the same variable, in another phase say, is called `m_2`;
+        `show("plan")` lists all names. None goes back to what the compiler chooses for that loop;
+        `untune()` does for all.
 
         Args:
             target: "cpu", or a CUDA target; what is set for one of these holds for all of CUDA.
@@ -251,10 +255,9 @@ class Kernel(Dispatcher):
                 return show_plan(compiler.plan(spec))
             case "cpu" | "host":
                 return compiler.text(spec, what)
-        kind, _, arch = what.partition(":")
+        kind = what.partition(":")[0]
         if kind in ("cuda", "ptx"):
-            check_target(f"cuda:{arch}")
-            return compiler.text(spec.on(f"cuda:{arch}"), kind)
+            return compiler.text(spec.on(f"cuda:{arch_of(what, kind)}"), kind)
         raise ValueError(
             'show: expected "ir", "plan", "cpu", "host", "cuda:sm_80" or "ptx:sm_80" and such, '
             f"got {what!r}"
@@ -295,7 +298,8 @@ class Kernel(Dispatcher):
 
         Args:
             path: of the `.so`; headers for C and C++ of the same name, and the types of its
-                functions for Python (`<name>_module.pyi`), are written beside it.
+                functions for Python (`<name>_module.pyi`), are written beside it. The last folder
+                of it is made where it is missing, those before it are not.
             targets: "cpu", every variant of this architecture; "cuda:sm_80" and such. A function of
                 several runs where its tensors are.
             dims: sizes of fixed dims to compile for. Other sizes run a general variant on the CPU,
@@ -307,6 +311,7 @@ class Kernel(Dispatcher):
             ValueError: an unknown target, dim, dtype variable or static; a static that is no bool
                 and has no values.
             KernelTypeError: CUDA code cannot do this yet.
+            OSError: nothing can be written there.
             BuildError: a compiler failed or is not there.
         """
         from kdsl.export import Options, named, write

@@ -10,6 +10,7 @@ import numpy as np
 
 from kdsl.dims import Dim, DimExpr, Extent, Size
 from kdsl.dtypes import DType, DTypeVar, boolean, i64
+from kdsl.lang import rounding
 from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype, numpy_dtype
 from kdsl.lang.context import DEFAULT_TILE, chosen_dtype, current
 from kdsl.lang.functions import where
@@ -152,13 +153,15 @@ class Tensor:
         if self.watch is not None and iteration:
             self.watch.add(index, iteration)
         with np.errstate(all="ignore"):
+            before = self.array[index]
             np.add.at(self.array, index, array)
+            self.array[index] = rounding.added(before, array, self.array[index])
 
     def _fitted(self, index: tuple[Any, ...], value: object) -> Array:
         """A value in this tensor's dtype and in the shape of a place. Raises TypeError."""
         new = plain(value)
         if isinstance(new, Value):
-            array = cast(new.array, self.dtype)
+            array = rounding.converted(new.array, self.dtype)
         else:
             check_literal(new, self.dtype)
             array = as_array(new, self.dtype)

@@ -9,8 +9,8 @@ import numpy as np
 
 from kdsl.dims import DimExpr, Size
 from kdsl.dtypes import DType, DTypeVar, boolean, f32, f64, i64
-from kdsl.lang import meaning, promote
-from kdsl.lang.arrays import Array, as_array, cast, kdsl_dtype
+from kdsl.lang import meaning, promote, rounding
+from kdsl.lang.arrays import Array, as_array, kdsl_dtype
 from kdsl.lang.context import chosen_dtype
 from kdsl.lang.operation import OpInfo
 from kdsl.lang.operators import OPERATORS
@@ -72,7 +72,7 @@ class Value:
     def astype(self, dtype: DType | DTypeVar) -> Value:
         """In another dtype, rounded to nearest even."""
         target = chosen_dtype(dtype)
-        return Value(cast(self.array, target), target)
+        return Value(rounding.converted(self.array, target), target)
 
     def __getitem__(self, item: Any) -> Value:
         items = item if isinstance(item, tuple) else (item,)
@@ -271,7 +271,7 @@ def elementwise(op: OpInfo, *args: object) -> Any:
     dtypes = op.rule(*map(_kind, values))
     arrays = [c.array for c in chosen if isinstance(c, Value)]
     arrays += [_in_dtype(o, dtypes.compute) for o in values]
-    return Value(op.numpy(*arrays), dtypes.result, dtypes.weak)
+    return Value(rounding.elementwise(op, arrays), dtypes.result, dtypes.weak)
 
 
 def _known_power(base: Any, exponent: Any) -> Any:
@@ -293,7 +293,7 @@ def _kind(x: Value | bool | int | float) -> Operand:
 
 def _in_dtype(x: Value | bool | int | float, dtype: DType) -> Array:
     if isinstance(x, Value):
-        return cast(x.array, dtype)
+        return rounding.converted(x.array, dtype)
     promote.check_literal(x, dtype)
     return as_array(x, dtype)
 
@@ -319,9 +319,9 @@ def reduction(fn: str, x: object, axis: Any, keepdims: bool, ddof: int = 0) -> V
     if fn in ("argmax", "argmin") and len(axes) != 1:
         raise TypeError(f"`{fn}` needs one axis: say which, axis=...")
     dtypes = REDUCTIONS[fn].rule(Operand(value.dtype, value.weak))
-    array = cast(value.array, dtypes.compute)
+    array = rounding.converted(value.array, dtypes.compute)
     for a in sorted(axes, reverse=True):
-        array = REDUCTIONS[fn].numpy(array, a)
+        array = rounding.reduced(fn, array, a)
         if keepdims:
             array = np.expand_dims(array, a)
     return Value(array, dtypes.result)
@@ -336,7 +336,7 @@ def scan(fn: str, x: object, axis: Any) -> Value:
     if len(axes) != 1:
         raise TypeError(f"`cum{fn}` needs one axis: say which, axis=...")
     dtypes = SCANS[fn].rule(Operand(value.dtype, value.weak))
-    array = SCANS[fn].numpy(cast(value.array, dtypes.compute), axes[0])
+    array = rounding.scanned(fn, rounding.converted(value.array, dtypes.compute), axes[0])
     return Value(array, dtypes.result)
 
 
@@ -414,4 +414,5 @@ def dot(a: object, b: object) -> Value:
     dtypes = promote.dot(x.dtype, y.dtype)
     if x.shape[-1] != y.shape[0]:
         raise TypeError(f"the inner axes of `dot` differ: {x.shape[-1]} and {y.shape[0]}")
-    return Value(meaning.dot(x.array, y.array, dtypes.result), dtypes.result)
+    array = meaning.dot(x.array, y.array, dtypes.result)
+    return Value(rounding.product(x.array, y.array, array), dtypes.result)
