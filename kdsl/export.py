@@ -62,7 +62,7 @@ def export(
         ValueError: no kernel, two of one name, an unknown target, a name that no kernel has, or a
             static without values.
         KernelTypeError: CUDA code cannot do this yet.
-        OSError: nothing can be written there.
+        OSError: nothing can be written there. The last folder of the path is made, no others.
         BuildError: a compiler failed or is not there.
     """
     kernels = _listed(kernels)
@@ -162,8 +162,8 @@ def write(
 
 
 def _writable(path: str | PathLike[str]) -> Path:
-    """The library's path, its folder made: nobody waits for a compilation to hear that its result
-    cannot be written. Raises ValueError, OSError."""
+    """The library's path, the last folder of it made: nobody waits for a compilation to hear that
+    its result cannot be written. Raises ValueError, OSError."""
     library = Path(path)
     if library.suffix in ("", ".h"):
         kind = "is a header's name" if library.suffix else "has no suffix"
@@ -171,14 +171,18 @@ def _writable(path: str | PathLike[str]) -> Path:
             f"export: {str(path)!r} {kind}; write e.g. {str(library.with_suffix('.so'))!r}"
         )
     try:
-        library.parent.mkdir(parents=True, exist_ok=True)
+        # One folder for the output is a service; a chain of them is a path that was mistyped.
+        library.parent.mkdir(exist_ok=True)
         if library.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         handle, name = tempfile.mkstemp(dir=library.parent, suffix=".tmp")
         os.close(handle)
         os.unlink(name)
     except OSError as err:
-        raise OSError(err.errno, f"export: cannot write {str(path)!r}: {err.strerror}") from err
+        why = err.strerror
+        if isinstance(err, FileNotFoundError) and not library.parent.exists():
+            why = f"there is no folder {str(library.parent.parent)!r}; make it first"
+        raise OSError(err.errno, f"export: cannot write {str(path)!r}: {why}") from err
     return library
 
 
@@ -242,7 +246,6 @@ def _values(what: str, name: str, values: Iterable[T]) -> Iterable[T]:
 
 def _publish(target: Path, data: bytes, mode: int) -> None:
     """Write a file by way of one beside it and a rename, so that no reader sees half of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
     with os.fdopen(handle, "wb") as file:
         file.write(data)

@@ -14,6 +14,7 @@ import pytest
 import kdsl
 from kdsl import Out, Static, driver, f32, f64
 from kdsl.cache import MODULE
+from kdsl.codegen import archs
 from tests.house import ROOT
 
 T = kdsl.dtypes("T", f32, f64)
@@ -193,8 +194,14 @@ def test_show_knows_six_things():
         'show: expected "ir", "plan", "cpu", "host", "cuda:sm_80" or "ptx:sm_80" and such, '
         "got 'x'"
     )
-    with pytest.raises(ValueError, match="kdsl has no target 'cuda:sm_70'"):
-        product.show("ptx:sm_70")
+    for what in ("cuda", "ptx", "ptx:", "cuda:sm_70", "ptx:sm_70"):
+        kind = what.partition(":")[0]
+        with pytest.raises(ValueError) as caught:
+            product.show(what)
+        assert str(caught.value) == (
+            f"kdsl has no target {what!r}; for CUDA name an architecture as in "
+            f'"{kind}:sm_80", one of {", ".join(archs.ARCHS)}'
+        )
 
 
 def test_tuning_changes_the_code_and_not_the_result(cache):

@@ -227,9 +227,16 @@ def test_a_path_that_cannot_be_written_is_told_before_anything_is_compiled(
         double.export("x.h")
 
 
-def test_folders_that_are_missing_are_made(tmp_path):
-    double.export(tmp_path / "some" / "where" / "double.so", dtypes={"T": [f32]})
-    assert kdsl.load_module(tmp_path / "some" / "where" / "double.so").double(ONE).tolist() == [2]
+def test_the_last_folder_of_a_path_is_made_and_no_others(tmp_path):
+    double.export(tmp_path / "where" / "double.so", dtypes={"T": [f32]})
+    assert kdsl.load_module(tmp_path / "where" / "double.so").double(ONE).tolist() == [2]
+    place = tmp_path / "some" / "where" / "double.so"
+    with pytest.raises(FileNotFoundError) as caught:
+        double.export(place)
+    assert str(caught.value).partition("] ")[2] == (
+        f"export: cannot write '{place}': there is no folder '{tmp_path / 'some'}'; make it first"
+    )
+    assert not (tmp_path / "some").exists()
 
 
 def test_several_kernels_share_options_by_name_and_have_their_own(tmp_path):

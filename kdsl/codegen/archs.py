@@ -34,19 +34,22 @@ def is_cuda(target: str) -> bool:
     return target == "cuda" or target.startswith(_PREFIX)
 
 
-def arch_of(target: str) -> str:
+def arch_of(target: str, kind: str = "cuda") -> str:
     """The architecture of a target: "sm_80" for "cuda:sm_80".
+
+    Args:
+        kind: what stands before the colon; "ptx" where that is what is asked for.
 
     Raises:
         ValueError: there is none, or an unknown one; the text lists the known.
     """
-    arch = target.removeprefix(_PREFIX)
+    arch = target.removeprefix(f"{kind}:")
     if arch in ARCHS and target != arch:
         return arch
     known = ", ".join(ARCHS)
     raise ValueError(
         f"kdsl has no target {target!r}; for CUDA name an architecture as in "
-        f'"cuda:sm_80", one of {known}'
+        f'"{kind}:sm_80", one of {known}'
     )
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from types import FunctionType, NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin
 
-from kdsl.dims import Dim, DimExpr, Extent, dim_names
+from kdsl.dims import Dim, DimExpr, DimOp, Extent, dim_names
 from kdsl.dtypes import DType, DTypeVar, OrNone, TensorType
 from kdsl.errors import KernelSyntaxError, KernelTypeError, Span
 from kdsl.frontend.extents import with_sizes
@@ -331,10 +331,30 @@ def _bind_dims(parameters: list[Parameter], spans: Mapping[str, Span]) -> tuple[
                 raise KernelTypeError(
                     f"nothing binds the dim `{name}`", spans[p.name],
                     label=f"`{name}` is used here",
-                    help=f"give an input an axis that is just `{name}`, or add a parameter "
-                    f"`{name}: Static[int]` or `{name}: i64`",
+                    help=_how_to_bind(name, parameters),
                 )  # fmt: skip
     return tuple(bound)
+
+
+def _how_to_bind(name: str, parameters: list[Parameter]) -> str:
+    """What gives a dim a size; where an input has it with a number added, a dim for the sum."""
+    for p in parameters:
+        if not p.is_tensor or p.kind == "out" or p.optional:
+            continue
+        for extent in p.tensor.shape:
+            match extent:
+                case DimOp(op="+" | "-" as op, a=Dim(name=a), b=int() as number) if a == name:
+                    taken = {n for q in parameters if q.is_tensor for n in _dims_of(q.tensor.shape)}
+                    new = next(n for n in (*"VWLPSUXYZ", f"{name}1") if n not in taken)
+                    back = f"{new} {'-' if op == '+' else '+'} {number}"
+                    return (
+                        f"`{p.name}` has `{extent}`: name that axis `{new}` and write `{back}` for "
+                        f"`{name}`; or add a parameter `{name}: Static[int]` or `{name}: i64`"
+                    )
+    return (
+        f"give an input an axis that is just `{name}`, or add a parameter "
+        f"`{name}: Static[int]` or `{name}: i64`"
+    )
 
 
 def _is_integer(p: Parameter) -> bool:
