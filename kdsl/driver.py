@@ -420,11 +420,15 @@ def build(
     identity = targets.find_compiler().identity
     key = digest([flags_text(variants, images), identity, stamp.headers(), *texts])
     cache = disk_cache()
+    count = sum(len(unit.specialisations) for unit in units)
+    label = f"{name} ({count} specialisations)" if count > 1 else name
 
     def write(folder: Path) -> None:
         failed = cache.failed(key)
         try:
-            compile_and_link(sources, folder / MODULE, variants, failed / "build.log", images)
+            compile_and_link(
+                sources, folder / MODULE, variants, failed / "build.log", images, label=label
+            )
         except BuildError:
             with contextlib.suppress(OSError):
                 _write_all(failed, sources)

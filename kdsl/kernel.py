@@ -305,7 +305,9 @@ class Kernel(Dispatcher):
             dims: sizes of fixed dims to compile for. Other sizes run a general variant on the CPU,
                 and are a ValueError on CUDA.
             dtypes: choices of dtype variables; all of them when left out.
-            statics: values of static parameters; a bool gets both when left out.
+            statics: values of static parameters; a bool gets both when left out. An optional tensor
+                counts as a bool, whether there is one: `{"bias": [True], "mask": [False]}`. Left
+                out, it gets both as well, and each combination of all takes its time to compile.
 
         Raises:
             ValueError: an unknown target, dim, dtype variable or static; a static that is no bool

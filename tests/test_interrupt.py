@@ -106,6 +106,33 @@ def test_a_terminal_shows_a_line_while_the_compiler_works_and_none_afterwards(pr
     assert shown.endswith("\r\x1b[K")
 
 
+BOTH = """
+import kdsl
+from kdsl import Out, Static, f32
+
+(N,) = kdsl.dims("N")
+
+
+@kdsl.kernel
+def scale(x: f32[N], o: Out[f32[N]], y: f32[N] | None = None, *, twice: Static[bool] = False):
+    for n in kdsl.parallel(kdsl.tiles(N)):
+        v = x[n] * (2 if twice else 1)
+        o[n] = v if y is None else v + y[n]
+
+
+scale.export("both.so", statics={"y": [True]})
+"""
+
+
+def test_an_export_says_on_a_terminal_how_much_it_compiles(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command, environment = program(SLOW)
+    (tmp_path / "script.py").write_text(BOTH)
+    _, shown = on_terminal(command, environment)
+    assert shown.startswith("\r\x1b[Kkdsl: compiling both (2 specialisations): 1 s")
+    assert shown.endswith("\r\x1b[K") and (tmp_path / "both.so").exists()
+
+
 def test_what_is_no_terminal_shows_nothing(program):
     command, environment = program(SLOW)
     run = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -97,6 +97,12 @@ def test_only_the_listed_ones_are_compiled(tmp_path):
     )
     with pytest.raises(ValueError, match="the static `bias` is a bool, got 3"):
         shifted.export(tmp_path / "one.so", statics={"bias": [3]})
+    with pytest.raises(TypeError) as caught:
+        shifted.bind(bias=None)
+    assert str(caught.value) == (
+        "shifted: `bias` is no static parameter; there are: none. An export without `bias` is "
+        'export(..., statics={"bias": [False]})'
+    )
 
 
 def test_the_metadata_and_the_signature_say_so(exported):

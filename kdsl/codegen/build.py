@@ -34,6 +34,8 @@ def build(
     variants: Sequence[Variant],
     log: Path | None = None,
     images: Sequence[Image] = (),
+    *,
+    label: str | None = None,
 ) -> None:
     """Compile and link a module; `out_path` appears complete or not at all.
 
@@ -42,6 +44,7 @@ def build(
             once for each variant, other `.cc` files once.
         log: where the full output of compiler and linker goes when they fail.
         images: what `<name>_cuda.cu` is compiled to.
+        label: what a terminal says is being compiled; the module's name when left out.
 
     Raises:
         BuildError: there is no compiler, or it failed.
@@ -55,7 +58,7 @@ def build(
             (folder / file).write_text(text, encoding="utf-8")
         (folder / "build.ninja").write_text(ninja_text(sources, variants, compiler, images, device))
         name = next((Path(file).stem for file in sources if file.endswith(".cc")), out_path.stem)
-        status, output = _run([ninja_path(), "-C", str(folder)], name)
+        status, output = _run([ninja_path(), "-C", str(folder)], label or name)
         if status != 0:
             raise BuildError(failure(out_path.name, output, sources, kept(output, log)))
         os.replace(folder / "module.so", out_path)

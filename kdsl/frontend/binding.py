@@ -55,7 +55,10 @@ def _check(source: KernelSource, name: str, value: object) -> None:
         names = [p.name for p in source.signature.of_kind("static")]
         known = ", ".join((*source.signature.fixed, *names)) or "none"
         what = "is no static parameter" if parameter else "is no parameter"
-        raise TypeError(f"{source.name}: `{name}` {what}; there are: {known}")
+        text = f"{source.name}: `{name}` {what}; there are: {known}"
+        if parameter is not None and parameter.optional:
+            text += f'. An export without `{name}` is export(..., statics={{"{name}": [False]}})'
+        raise TypeError(text)
     fits = type(value) is parameter.type or (parameter.type is DType and isinstance(value, DType))
     if not fits:
         kind = "dtype" if parameter.type is DType else getattr(parameter.type, "__name__", "")
