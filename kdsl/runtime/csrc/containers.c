@@ -283,29 +283,29 @@ static PyObject* mapping_put(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// The value of a key, which is there no more.
-static PyObject* mapping_pop(PyObject* self, PyObject* object) {
-  const Handle* handle = (Handle*)self;
-  TVMFFIAny key, taken[2];
-  if (!is_dict(handle) || key_of(object, &key)) return NULL;
-  rt_lock(handle->object);
-  int found = rt_map_take(handle->object, &key, taken);
-  rt_unlock(handle->object);
+// Take out the pair of a key, which is the caller's; -1 with an exception.
+static int take_pair(const Handle* self, PyObject* object, TVMFFIAny taken[2]) {
+  TVMFFIAny key;
+  if (!is_dict(self) || key_of(object, &key)) return -1;
+  rt_lock(self->object);
+  int found = rt_map_take(self->object, &key, taken);
+  rt_unlock(self->object);
   rt_value_release(&key);
-  if (!found) return PyErr_Format(PyExc_KeyError, "%R", object);
+  if (found) return 0;
+  PyErr_Format(PyExc_KeyError, "%R", object);
+  return -1;
+}
+
+static PyObject* mapping_pop(PyObject* self, PyObject* object) {
+  TVMFFIAny taken[2];
+  if (take_pair((Handle*)self, object, taken)) return NULL;
   rt_value_release(&taken[0]);
-  return to_python(handle, &taken[1]);
+  return to_python((Handle*)self, &taken[1]);
 }
 
 static PyObject* mapping_erase(PyObject* self, PyObject* object) {
-  const Handle* handle = (Handle*)self;
-  TVMFFIAny key, taken[2];
-  if (!is_dict(handle) || key_of(object, &key)) return NULL;
-  rt_lock(handle->object);
-  int found = rt_map_take(handle->object, &key, taken);
-  rt_unlock(handle->object);
-  rt_value_release(&key);
-  if (!found) return PyErr_Format(PyExc_KeyError, "%R", object);
+  TVMFFIAny taken[2];
+  if (take_pair((Handle*)self, object, taken)) return NULL;
   rt_value_release(&taken[0]);
   rt_value_release(&taken[1]);
   Py_RETURN_NONE;
