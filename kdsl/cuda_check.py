@@ -11,6 +11,7 @@ from kdsl import check, config, gpus, sim
 from kdsl.dims import evaluate
 from kdsl.dtypes import DType, DTypeVar
 from kdsl.lang.arrays import numpy_dtype
+from kdsl.sim.driver import separate
 from kdsl.frontend.signature import MISSING, Parameter, Signature
 
 #: Schedules that are tried: in order, and two at random.
@@ -84,10 +85,9 @@ def compare(
 
     for seed in seeds:
         sim.configure(seed=seed)
-        sim.runs()
-        compared = check.compare(expected, on_device)
-        runs = tuple(sim.runs())
-        first = first or runs
+        with separate() as runs:
+            compared = check.compare(expected, on_device)
+        first = first or tuple(runs)
         reports += [report for run in runs for report in run.reports]
         for output in compared.outputs:
             known = worst.get(output.name)

@@ -18,6 +18,9 @@ from kdsl.codegen.device import Image
 SIMULATOR = "sim"
 
 _LIBRARY = "libcuda.so.1"
+
+#: What to do where there is no driver; include/kdsl/ffi/cuda.h says the same.
+HINT = "install the NVIDIA driver of this GPU, or let KDSL_CUDA_DRIVER=sim simulate one"
 _MAJOR, _MINOR = 75, 76
 
 
@@ -51,7 +54,8 @@ class Driver:
             self._library = ctypes.CDLL(path)
             self._init = self._library.cuInit
         except (OSError, AttributeError) as err:
-            raise RuntimeError(f"no CUDA driver: {err}") from None
+            hint = HINT if path == _LIBRARY else "KDSL_CUDA_DRIVER names it"
+            raise RuntimeError(f"no CUDA driver: {err}; {hint}") from None
         self._check("cuInit", self._init(0))
         version = ctypes.c_int()
         self._check("cuDriverGetVersion", self._library.cuDriverGetVersion(ctypes.byref(version)))

@@ -138,6 +138,7 @@ def test_without_a_driver_a_call_says_what_is_missing(monkeypatch):
     assert str(err.value).startswith(
         f"{kernel.signature}: cuda:0: no CUDA driver: libcuda.so.1: cannot open shared object"
     )
+    assert "KDSL_CUDA_DRIVER=sim" in str(err.value)
     np.testing.assert_array_equal(kernel(X), 2 * X)
 
 

@@ -50,6 +50,18 @@ def pick(x: f32[M, N], i: i64[K], o: Out[f32[K, N]]):
         o[k] = x[i[k]]
 
 
+@kdsl.kernel
+def put(x: f32[K, N], i: i64[K], o: InOut[f32[M, N]]):
+    for k in kdsl.parallel(K):
+        o[i[k]] = x[k]
+
+
+@kdsl.kernel
+def add(x: f32[K, N], i: i64[K], o: InOut[f32[M, N]]):
+    for k in kdsl.parallel(K):
+        kdsl.atomic_add(o[i[k]], x[k])
+
+
 @pytest.fixture(autouse=True)
 def simulator(monkeypatch):
     monkeypatch.setenv("KDSL_CUDA_DRIVER", str(kdsl.sim.driver_path()))
@@ -102,10 +114,30 @@ print(x_.numpy().sum())
 def test_a_result_that_was_not_passed_can_be_read():
     x = random(3, 40)
     made = softmax(kdsl.sim.array(x))
-    kdsl.synchronize()
-    found = kdsl.sim.array(np.zeros_like(x))
-    softmax(kdsl.sim.array(x), found)
     assert made.__dlpack_device__() == (2, 0) and made.shape == (3, 40)
+    with pytest.raises(ValueError, match=r"got one on cuda:0; copy it with .*kdsl.sim.numpy"):
+        made.numpy()
+    np.testing.assert_allclose(kdsl.sim.numpy(made), softmax(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_blocks_that_write_one_place_race_though_an_index_is_checked(wrong):
+    rows = np.array([0, 2, 2 if wrong else 1, 3])
+    out = kdsl.sim.array(np.zeros((5, 8), np.float32))
+    put(kdsl.sim.array(random(4, 8)), kdsl.sim.array(rows), out)
+    kdsl.synchronize()
+    reports = kdsl.sim.reports()
+    assert {report.kind for report in reports} == ({"race-write-write"} if wrong else set())
+    assert all(
+        r.line == put._source.line + 2 and "nothing orders blocks" in r.text for r in reports
+    )
+
+
+def test_blocks_that_add_atomically_do_not_race():
+    out = kdsl.sim.array(np.zeros((5, 8), np.float32))
+    add(kdsl.sim.array(random(4, 8)), kdsl.sim.array(np.array([1, 2, 2, 2])), out)
+    kdsl.synchronize()
+    assert kdsl.sim.reports() == []
 
 
 def on_device(array):

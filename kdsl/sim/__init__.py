@@ -18,6 +18,7 @@ from kdsl.sim.library import driver_path as driver_path
 from kdsl.sim.memory import Memory as Memory
 from kdsl.sim.memory import array as array
 from kdsl.sim.memory import empty as empty
+from kdsl.sim.memory import numpy as numpy
 from kdsl.sim.results import Counters as Counters
 from kdsl.sim.results import Lines as Lines
 from kdsl.sim.results import Place as Place

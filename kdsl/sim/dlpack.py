@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kdsl.dtypes import DTYPES
+from kdsl.lang.arrays import numpy_dtype
+
 #: Type of a CUDA device.
 CUDA = 2
 
@@ -65,6 +68,41 @@ _capsule_is_valid.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+
+
+def taken(
+    tensor: object,
+) -> tuple[int, tuple[int, ...], tuple[int, ...], np.dtype[np.generic]]:
+    """Address, shape, strides in bytes and dtype of a CUDA tensor of any framework's, which must
+    live as long as they are used.
+
+    Raises:
+        TypeError: it speaks no DLPack, is on another device, or of a dtype that NumPy lacks.
+    """
+    device = getattr(tensor, "__dlpack_device__", None)
+    if device is None:
+        raise TypeError(f"expected an array on the simulated device, got {type(tensor).__name__}")
+    if tuple(device()) != (CUDA, 0):
+        raise TypeError("expected an array on the simulated device (cuda:0), got one elsewhere")
+    made = tensor.__dlpack__()  # type: ignore[attr-defined]
+    found = _Managed.from_address(_pointer_in(made, b"dltensor")).tensor
+    kind = (found.code, found.bits, found.lanes)
+    known = (d for d in DTYPES.values() if d.__dlpack_data_type__() == kind)
+    dtype = next(map(numpy_dtype, known), None)
+    if dtype is None:
+        raise TypeError(f"kdsl has no dtype for DLPack's {kind}")
+    shape = tuple(int(found.shape[i]) for i in range(found.ndim))
+    if found.strides:
+        strides = tuple(int(found.strides[i]) * dtype.itemsize for i in range(found.ndim))
+    else:
+        strides = np.empty(shape, dtype).strides
+    return int(found.data or 0) + int(found.byte_offset), shape, strides, dtype
+
+
+def _pointer_in(made: object, name: bytes) -> int:
+    function = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer: int = function(("PyCapsule_GetPointer", ctypes.pythonapi))(made, name)
+    return pointer
 
 
 def capsule(

@@ -62,6 +62,7 @@ def load() -> ctypes.CDLL:
         ("allocate", u64, (u64, i32, text)),
         ("free", i32, (u64,)),
         ("mark_written", None, (u64, u64)),
+        ("room", u64, (u64,)),
         ("start", pointer, (pointer, text, ctypes.POINTER(Options), text, u64)),
         ("wait", i32, (pointer, i32)),
         ("cancel", None, (pointer,)),

@@ -81,6 +81,30 @@ def empty(shape: int | Sequence[int], dtype: npt.DTypeLike = np.float32) -> Memo
     return Memory(sizes, dtype, written=False, name="empty array")
 
 
+def numpy(tensor: object) -> npt.NDArray[np.generic]:
+    """Copy an array of the simulated device to the host: `sim.array`, a result that a kernel made,
+    or any other CUDA tensor that speaks DLPack.
+
+    Raises:
+        TypeError: it is none, or not on device cuda:0.
+        ValueError: it lies outside of the simulated device's memory.
+    """
+    address, shape, strides, dtype = dlpack.taken(tensor)
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    # Where the first and the last byte lie; strides may go backwards.
+    steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    low = address + sum(min(s, 0) for s in steps)
+    size = sum(map(abs, steps)) + dtype.itemsize
+    if library.load().kdsl_sim_room(low) < size:
+        raise ValueError(f"no memory of the simulated device at {low:#x}")
+    raw = (ctypes.c_char * size).from_address(low)
+    view: npt.NDArray[np.generic] = np.ndarray(
+        shape, dtype, memoryview(raw), address - low, strides
+    )
+    return view.copy()
+
+
 class Uploads:
     """Copies of the host's arrays on the device for the time of one launch.
 

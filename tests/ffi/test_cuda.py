@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 
+from kdsl import gpus
 from tests.codegen import samples
 from tests.ffi import gpu
 from tests.ffi.gpu import rows, run_axpy, tensor
@@ -95,7 +96,7 @@ def test_without_a_driver_a_call_says_what_is_missing(monkeypatch, module):
     text = module("axpy", 2.0, x, x, None)
     start = f"RuntimeError: {AXPY}: cuda:0: no CUDA driver: libcuda.so.1: cannot open shared object"
     assert text.startswith(start)
-    assert text.endswith("; install the NVIDIA driver of this GPU")
+    assert text.endswith(f"; {gpus.HINT}")
     monkeypatch.setenv("KDSL_CUDA_DRIVER", "/nowhere/libcuda.so")
     assert module("axpy", 2.0, x, x, None) == (
         f"RuntimeError: {AXPY}: cuda:0: no CUDA driver: /nowhere/libcuda.so: cannot open shared "

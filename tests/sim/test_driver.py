@@ -56,6 +56,7 @@ class Driver:
 @pytest.fixture
 def driver():
     sim.runs()
+    sim.reports()
     return Driver()
 
 
@@ -109,6 +110,41 @@ def test_what_a_launch_found_is_an_error_at_the_next_synchronisation(driver):
     assert report.kind == "oob-global" and report.thread == 31
     assert report.text == "write of 8 bytes: 0 bytes past the end of device memory (248 bytes)"
     assert sim.reports() == []
+
+
+def test_reports_and_runs_are_told_each_once_and_apart(driver):
+    function = load(driver, kernel(DOUBLE, 2))
+    x = sim.array(np.zeros(31))
+    for _ in range(2):
+        driver.launch(function, 32, [x.address, x.address])
+    assert [report.kind for report in sim.reports()] == ["oob-global"]
+    assert sim.reports() == []
+    assert [len(run.reports) for run in sim.runs()] == [1, 1]
+    assert sim.runs() == []
+    driver.launch(function, 31, [x.address, x.address])
+    assert [run.kernel for run in sim.runs()] == ["k"]
+    driver.launch(function, 32, [x.address, x.address])
+    assert len(sim.runs()) == 1 and len(sim.reports()) == 1
+    driver.code("cuCtxSynchronize")
+
+
+def test_what_a_kernel_prints_goes_to_the_output_of_the_process(driver, capfd):
+    text = "".join(f"{byte}, " for byte in b"hi %d\n")
+    outside = f"""
+    .global .align 1 .b8 text[7] = {{{text}0}};
+    .extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);"""
+    body = """
+      .local .align 8 .b8 buffer[8]; .reg .b64 %at;
+      mov.u64 %at, buffer; st.local.u32 [%at], 7; cvta.local.u64 %at, %at;
+      mov.u64 %rd10, text; cvta.global.u64 %rd10, %rd10;
+      .param .b64 a; .param .b64 b; .param .b32 r;
+      st.param.b64 [a], %rd10; st.param.b64 [b], %at;
+      call.uni (r), vprintf, (a, b);
+    """
+    driver.launch(load(driver, kernel(body, 0, outside=outside)), 1, [])
+    assert capfd.readouterr().out == "hi 7\n"
+    (run,) = sim.runs()
+    assert run.printed == "hi 7\n"
 
 
 def test_device_memory_has_no_values_until_something_writes_it(driver):
@@ -184,6 +220,48 @@ def test_pinned_memory_is_the_same_on_both_sides(driver):
     driver.launch(function, 32, [device.value, device.value])
     assert list(x) == [42.0] * 32
     driver.call("cuMemFreeHost", block)
+
+
+class View:
+    """A part of the device's memory, of any strides, as another library would give it."""
+
+    def __init__(self, owner, array):
+        self.owner, self.array = owner, array
+
+    def __dlpack_device__(self):
+        return self.owner.__dlpack_device__()
+
+    def __dlpack__(self, **_):
+        made = self.array.__dlpack__()
+        pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+        place = pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(made, b"dltensor")
+        ctypes.c_int32.from_address(place + 8).value = 2
+        return made
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "u4", "i8", "?", "bfloat16"])
+def test_arrays_of_the_device_are_copied_back_whoever_holds_them(dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.arange(24).reshape(4, 6).astype(dtype)
+    on_device = sim.array(x)
+    found = sim.numpy(on_device)
+    assert found.dtype == x.dtype
+    np.testing.assert_array_equal(found, x)
+    for part in (np.s_[::2, 1:], np.s_[::-1, ::-2], np.s_[2:2], np.s_[:, 3], np.s_[2:3, 3:4]):
+        if x.dtype.kind != "V":  # NumPy hands out only its own
+            view = np.asarray(on_device.view[part])
+            np.testing.assert_array_equal(sim.numpy(View(on_device, view)), x[part])
+
+
+def test_what_is_not_on_the_device_is_not_copied_back():
+    x = np.arange(6.0)
+    with pytest.raises(TypeError, match="expected an array on the simulated device, got list"):
+        sim.numpy([1, 2])
+    with pytest.raises(TypeError, match=r"\(cuda:0\), got one elsewhere"):
+        sim.numpy(x)
+    with pytest.raises(ValueError, match="no memory of the simulated device at 0x"):
+        sim.numpy(View(sim.array(x), x))
 
 
 def test_arrays_of_the_device_are_cuda_tensors_to_dlpack():

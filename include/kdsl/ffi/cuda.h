@@ -178,7 +178,8 @@ inline bool CudaDriver::load(Text& text) {
     text << "no CUDA driver: " << (why ? why : name) << "; "
          << (is_word ? "for the simulator KDSL_CUDA_DRIVER is what kdsl.sim.driver_path() gives"
              : asked ? "KDSL_CUDA_DRIVER names it"
-                     : "install the NVIDIA driver of this GPU");
+                     : "install the NVIDIA driver of this GPU, or let "
+                       "KDSL_CUDA_DRIVER=sim simulate one");
     return false;
   }
   for (const Entry& entry : kEntries) {

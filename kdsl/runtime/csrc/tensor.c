@@ -166,8 +166,11 @@ static PyObject* to_numpy(PyObject* self, PyObject* unused) {
   if (!rt_is_host(view_of(self)->device)) {
     PyObject* device = get_device(self, NULL);
     if (device) {
-      PyErr_Format(PyExc_ValueError, "numpy(): expected a Tensor in host memory, got one on %S",
-                   device);
+      PyErr_Format(
+          PyExc_ValueError,
+          "numpy(): expected a Tensor in host memory, got one on %S; copy it with "
+          "torch.from_dlpack(tensor).cpu(), or kdsl.sim.numpy(tensor) on the simulated GPU",
+          device);
     }
     Py_XDECREF(device);
     return NULL;

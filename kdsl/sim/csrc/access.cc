@@ -107,6 +107,7 @@ void Block::resolve(Exec& x, const Ins& i, const Access& a, u8* pointer[kLanes])
     return;
   }
   if (space == kGlobal) {
+    if (a.mode != kPlainAccess) launch.ordered.store(true, std::memory_order_relaxed);
     count_global(i, a.address, a.lanes, a.bytes);
   } else if (space == kShared) {
     count_shared(i, a.address, a.lanes, a.bytes);

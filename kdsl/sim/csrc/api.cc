@@ -82,6 +82,13 @@ KDSL_SIM_EXPORT void kdsl_sim_mark_written(u64 address, u64 size) {
   Heap::get().mark_written(address, size);
 }
 
+/// Bytes from an address to the end of the allocation that holds it; 0: none does.
+KDSL_SIM_EXPORT u64 kdsl_sim_room(u64 address) {
+  const std::shared_ptr<const Map> map = Heap::get().map();
+  const Allocation* found = find(*map, address);
+  return found && address - found->base < found->size ? found->size - (address - found->base) : 0;
+}
+
 struct KdslSimOptions {
   u32 grid[3], block[3];
   u32 shared;

@@ -2,6 +2,7 @@
 // when it returns; what it found waits in the log for kdsl_sim_take_log.
 #include <dlfcn.h>
 #include <sched.h>
+#include <stdio.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -149,6 +150,8 @@ int launch(Entry& f, const u32 grid[3], const u32 block[3], u32 shared, void** a
     l.memory = Heap::get().map();
     const bool ran = run_watched(l);
     Log::get().add(result_text(l));
+    fwrite(l.printed.data(), 1, l.printed.size(), stdout);
+    if (!l.printed.empty()) fflush(stdout);
     if (!ran) return fail(kLaunchFailed, "the simulation was interrupted");
     const int error = error_of(l);
     if (error) {

@@ -40,6 +40,7 @@ struct Finding {
   u32 thread = 0;
   u64 address = 0;
   std::string text;
+  bool of_blocks = false;  // a race between blocks: none where something ordered them
 };
 
 /// Kind (a literal), instruction, other instruction.
@@ -64,6 +65,8 @@ struct Launch {
   bool trapped = false;
 
   std::atomic<bool> cancelled{false};
+  /// An atomic, a flag or a fence in global memory ran, which may order blocks.
+  std::atomic<bool> ordered{false};
   std::atomic<u64> next_block{0};
   std::atomic<u32> grid_id{0};
 

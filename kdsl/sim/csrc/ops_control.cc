@@ -80,11 +80,15 @@ void decode_bar(Decoder& d) {
   i.imm[1] = inverted;
 }
 
-void fence(Exec& x, const Ins&, u32) { x.block->fence(*x.warp); }
+/// imm: whether it reaches beyond the block.
+void fence(Exec& x, const Ins& i, u32) {
+  if (i.imm[0]) x.block->launch.ordered.store(true, std::memory_order_relaxed);
+  x.block->fence(*x.warp);
+}
 
 void decode_fence(Decoder& d) {
   d.partial_barriers();
-  d.emit(fence, {});
+  d.emit(fence, {}).imm[0] = !d.has("cta");
 }
 
 void trap(Exec& x, const Ins& i, u32 m) {

@@ -109,6 +109,7 @@ void Block::track(Exec& x, const Ins& i, int lane, u32 offset, int bytes, bool w
 }
 
 void Block::track_global(Exec& x, const Ins& i, int lane, u64 address, int bytes, bool write) {
+  if (launch.ordered.load(std::memory_order_relaxed)) return;
   const u64 offset = address - last->base, step = program.least_bytes;
   const u64 self = (number + 1) << 32;
   const u64 mine = self | static_cast<u32>(pc_of(i));
@@ -131,6 +132,7 @@ void Block::track_global(Exec& x, const Ins& i, int lane, u64 address, int bytes
              who + (other == writer ? " writes" : " reads") + " byte " + std::to_string(k * step) +
                  " of " + last->name + " too, and nothing orders blocks",
              pc);
+      (*findings)[{kind, pc_of(i), pc}].of_blocks = true;
     }
     if (write) {
       o.writer.store(mine, kRelaxed);
