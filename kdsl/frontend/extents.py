@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kdsl.dims import Dim, DimOp, Extent, evaluate
+from kdsl.dims import Dim, DimOp, Extent, dim_names, evaluate
 
 #: A sum of products: {sorted atoms: factor}; the empty tuple is the constant.
 _Sum = dict[tuple[str, ...], int]
@@ -13,6 +13,19 @@ _Sum = dict[tuple[str, ...], int]
 def same_extent(a: Extent, b: Extent, multiples: Mapping[str, int]) -> bool:
     """Whether a == b is certain. `multiples` holds what divides a dim (`require(D % 2 == 0)`)."""
     return a == b or _normal(a, multiples) == _normal(b, multiples)
+
+
+def may_fit(part: Extent, whole: Extent, multiples: Mapping[str, int]) -> bool:
+    """Whether slices of `part` may be slices of an axis of `whole` elements: `N - 2`, `N // 2` and
+    `N`, `N` and `2 * N`. Of two unrelated dims they are not meant to be.
+
+    That each access is inside is for the pass that proves all of them, with what is required.
+    """
+    if same_extent(part, whole, multiples):
+        return True
+    room = _plus(_normal(whole, multiples), _normal(part, multiples), -1)
+    related = not set(dim_names(part)).isdisjoint(dim_names(whole)) or set(room) == {()}
+    return related and any(factor > 0 for factor in room.values())
 
 
 def with_sizes(extent: Extent, sizes: Mapping[str, object]) -> Extent:

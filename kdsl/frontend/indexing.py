@@ -11,7 +11,7 @@ from kdsl.errors import Span
 from kdsl.frontend import elementwise
 from kdsl.frontend.axes import At, Shape, broadcast, placed
 from kdsl.frontend.context import Context
-from kdsl.frontend.extents import as_int, same_extent, simplify
+from kdsl.frontend.extents import as_int, may_fit, same_extent, simplify
 from kdsl.frontend.values import (
     Operand,
     Slice,
@@ -304,7 +304,7 @@ def _tile(
             "loop over a second tile for the second dimension",
         )  # fmt: skip
     unmoved = isinstance(tile.offset, int) and tile.offset == 0
-    if unmoved and not _inside(ctx, tile.dim, extent):
+    if unmoved and not may_fit(tile.dim, extent, ctx.multiples):
         raise ctx.type_error(
             f"the tile `{item.text}` does not fit this axis of `{tensor.name}`", item.span,
             f"a tile of {tile.dim}, the axis is {extent}",
@@ -314,14 +314,6 @@ def _tile(
     if not unmoved:
         offset = ctx.val(Operand(tile.offset, item.span), i64).name
     return Along(tile.axis, offset, span=item.span), (tile.axis,)
-
-
-def _inside(ctx: Context, dim: Extent, extent: Extent) -> bool:
-    """Whether slices of `dim` are surely slices of the axis: `N - 2` and `N`."""
-    if same_extent(dim, extent, ctx.multiples):
-        return True
-    room = as_int(extent - dim)
-    return room is not None and room >= 0
 
 
 def _slice(
