@@ -123,7 +123,7 @@ class Compiler:
             if loops.count(name) > 1:
                 raise ValueError(
                     f"{self.source.name}: {loops.count(name)} loops over tiles have the variable "
-                    f"`{name}`; give each its own to tune them"
+                    f"`{name}`; give each its own to tune them, or name the second `{name}_2`"
                 )
         sizes = self.tiles
         if archs.is_cuda(target):

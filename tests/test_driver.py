@@ -228,7 +228,8 @@ def test_two_loops_with_one_variable_cannot_be_tuned():
     with pytest.raises(ValueError) as caught:
         twice.tune("cpu", tiles={"n": 64})
     assert str(caught.value) == (
-        "twice: 2 loops over tiles have the variable `n`; give each its own to tune them"
+        "twice: 2 loops over tiles have the variable `n`; give each its own to tune them, "
+        "or name the second `n_2`"
     )
 
 
