@@ -10,6 +10,7 @@ import shlex
 import sys
 import textwrap
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +18,9 @@ from pathlib import Path
 from kdsl import config, doctor, inspection, paths
 from kdsl.cache import Cache
 from kdsl.dtypes import DTYPES, DType
+from kdsl.frontend.signature import Signature
 from kdsl.kernel import Kernel
+from kdsl.lang.races import Race
 from kdsl.runtime import elf
 from kdsl.version import VERSION
 
@@ -99,13 +102,19 @@ def _parser() -> argparse.ArgumentParser:
         (
             "check softmax.py:softmax",
             "check attention.py:attention --dims M=300 N=77 D=64 --dtypes T=f16",
+            "check scatter.py:scatter --values ids=permutation",
         ),
     )
     check.add_argument("kernel", metavar="FILE:KERNEL", help="e.g. attention.py:attention")
     for option, metavar, help in (
         ("--dtypes", "T=f16", "dtype variables; their first choice when left out"),
-        ("--dims", "M=300", "sizes; 64 for those left out"),
-        ("--values", "scale=0.125", "scalars and statics, as Python literals; else default or 1"),
+        ("--dims", "M=300", "sizes; small ones for those left out"),
+        (
+            "--values",
+            "scale=0.125",
+            "scalars and statics, as Python literals, else default or 1; tensors, as lists, "
+            "FILE.npy, arange, permutation, zeros or ones, else random",
+        ),
     ):
         check.add_argument(option, nargs="+", default=[], metavar=metavar, help=help)
     check.set_defaults(run=_check)
@@ -177,16 +186,58 @@ def _check(arguments: argparse.Namespace) -> int:
 
     kernel = _load(arguments.kernel)
     dtypes = {name: _dtype(value) for name, value in _pairs(arguments.dtypes).items()}
-    values = {name: _literal(name, value) for name, value in _pairs(arguments.values).items()}
+    values: dict[str, object] = {
+        name: value
+        if value in cuda_check.CONTENTS or value.endswith(".npy")
+        else _literal(name, value)
+        for name, value in _pairs(arguments.values).items()
+    }
     dims = {name: _size(name, value) for name, value in _pairs(arguments.dims).items()}
     signature = kernel.compiler.source.signature
     inputs = cuda_check.random_inputs(signature, dtypes=dtypes, dims=dims, values=values)
     try:
-        text, ok = str(kernel.check_cuda(**inputs)), True
-    except AssertionError as err:
-        text, ok = str(err), False
-    _print(arguments, {"kernel": kernel.signature, "ok": ok, "text": text}, text)
-    return 0 if ok else 1
+        report = cuda_check.compare(signature, kernel, kernel.reference, (), inputs, say=_progress)
+    except (Race, IndexError) as err:
+        # The reference ran into it. With other inputs the kernel may be right.
+        raise ValueError(
+            f"{_where(err, arguments.kernel)}{err}; {_hint(signature, values)}"
+        ) from None
+    finally:
+        _progress("")
+    _print(
+        arguments, {"kernel": kernel.signature, "ok": report.ok, "text": str(report)}, str(report)
+    )
+    return 0 if report.ok else 1
+
+
+def _progress(text: str) -> None:
+    """What runs now, on a line of a terminal that the next one takes; "": nothing more."""
+    if sys.stderr.isatty():
+        shown = f"kdsl: {text} ..." if text else ""
+        print(f"\r\033[K{shown}", end="", file=sys.stderr, flush=True)
+
+
+def _where(err: BaseException, place: str) -> str:
+    """`scatter.py:12: `, the innermost line of the kernel's file that an error came through."""
+    file = place.rpartition(":")[0]
+    lines = [
+        f.lineno
+        for f in traceback.extract_tb(err.__traceback__)
+        if Path(f.filename).name == Path(file).name
+    ]
+    return f"{file}:{lines[-1]}: " if lines else ""
+
+
+def _hint(signature: Signature, values: Mapping[str, object]) -> str:
+    """How to give the inputs that an index may come from."""
+    tensors = [p for p in signature.of_kind("in", "inout") if p.is_tensor and p.name not in values]
+    whole = [p.name for p in tensors if isinstance(p.tensor.dtype, DType) and p.tensor.dtype.is_int]
+    if not whole:
+        return "the inputs were random: kernel.check_cuda(*inputs) takes your own"
+    return (
+        f"{', '.join(f'`{name}`' for name in whole)} held random integers: give others, e.g. "
+        f"--values {whole[0]}=permutation, or a list or FILE.npy"
+    )
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -281,7 +332,10 @@ def _load(place: str) -> Kernel:
     """The kernel that FILE:NAME names. Raises ValueError."""
     name, _, attribute = place.rpartition(":")
     path = Path(name)
-    if not path.is_file():
+    if not name and Path(place).is_file():
+        name, path, attribute = place, Path(place), ""
+    elif not path.is_file():
+        name = name or place
         raise ValueError(f"no file {name!r}; give FILE:KERNEL, e.g. attention.py:attention")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -292,6 +346,10 @@ def _load(place: str) -> Kernel:
     kernel = getattr(module, attribute, None)
     if not isinstance(kernel, Kernel):
         kernels = [key for key, value in vars(module).items() if isinstance(value, Kernel)]
+        if not attribute:
+            raise ValueError(
+                f"expected FILE:KERNEL, got {place!r}; {name} has {', '.join(kernels) or 'none'}"
+            )
         raise ValueError(
             f"{name} has no kernel {attribute!r}; it has {', '.join(kernels) or 'none'}"
         )

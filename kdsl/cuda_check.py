@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kdsl import check, config, gpus, sim
-from kdsl.dims import evaluate
+from kdsl.dims import Dim, dim_names, evaluate
 from kdsl.dtypes import DType, DTypeVar
 from kdsl.lang.arrays import numpy_dtype
 from kdsl.sim.driver import separate
@@ -51,8 +51,12 @@ def compare(
     args: Sequence[object],
     kwargs: Mapping[str, object],
     seeds: Sequence[int] = SEEDS,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Run a kernel on the simulated GPU under several schedules, outputs omitted, and compare.
+
+    Args:
+        say: is told what runs now.
 
     Raises:
         RuntimeError: the process has a GPU's driver; one process runs one driver.
@@ -61,6 +65,7 @@ def compare(
     outs = [p.name for p in signature.of_kind("out")]
     inouts = [p.name for p in signature.of_kind("inout")]
     # On the CPU first: this refuses wrong arguments, and tells the outputs' shapes.
+    say("the reference, on the CPU")
     expected = check.Expected(signature, reference, args, kwargs)
     shapes = expected.results[len(inouts) :]
     worst: dict[str, check.Output] = {}
@@ -83,7 +88,8 @@ def compare(
             array[...] = device.numpy()
         return tuple(device.numpy() for device in fresh.values())
 
-    for seed in seeds:
+    for number, seed in enumerate(seeds, 1):
+        say(f"the simulated GPU, schedule {number} of {len(seeds)}")
         sim.configure(seed=seed)
         with separate() as runs:
             compared = check.compare(expected, on_device)
@@ -97,8 +103,20 @@ def compare(
     return Report(signature.text, tuple(worst.values()), _each_once(reports), first)
 
 
-#: The size of a dim that is not given.
-SIZE = 64
+#: Sizes of dims that are not given: of the last two axes of tensors, and of those before them,
+#: which only repeat the work.
+SIZE, REPEATS = 64, 2
+
+#: Elements of a tensor that sizes which are not given may come to.
+MOST = 2**18
+
+#: What a tensor may be told to hold.
+CONTENTS: dict[str, Callable[[int], np.ndarray]] = {
+    "arange": np.arange,
+    "zeros": np.zeros,
+    "ones": np.ones,
+    "permutation": lambda size: np.random.default_rng(0).permutation(size),
+}
 
 
 def random_inputs(
@@ -110,37 +128,94 @@ def random_inputs(
 ) -> dict[str, object]:
     """Arguments for a kernel: tensors of random values, scalars that are given or their default.
 
-    Floats are normal, integers from 0 to 3, so that they may be indices.
+    Floats are normal, integers from 0 to 3 and below every size, so that they may be indices.
+
+    Args:
+        values: scalars; and tensors as lists, as the name of a .npy file, or as one of CONTENTS.
 
     Raises:
-        ValueError: a name that the signature has not.
+        ValueError: a name that the signature has not; a list that is not of the parameter's form.
+        OSError: a file that cannot be read.
     """
-    sizes = dict.fromkeys(signature.dims, SIZE) | dict(dims)
+    _check_names(signature, "dim", dims, signature.dims)
+    _check_names(signature, "dtype variable", dtypes, [v.name for v in signature.dtype_vars])
+    _check_names(signature, "parameter", values, [p.name for p in signature.parameters])
+    tensors = [p for p in signature.parameters if p.is_tensor and p.kind in ("in", "inout")]
+    given = {
+        p.name: np.load(str(value)) if str(value).endswith(".npy") else np.array(value)
+        for p in tensors
+        if (value := values.get(p.name)) is not None and value not in [*CONTENTS]
+    }
+    sizes = _sizes(signature, _told(tensors, given) | dict(dims))
     chosen = {v.name: v.choices[0] for v in signature.dtype_vars} | dict(dtypes)
-    known = {*signature.dims, *chosen, *(p.name for p in signature.parameters)}
-    for name in (*dims, *dtypes, *values):
-        if name not in known:
-            raise ValueError(f"{signature.text}: no dim, dtype or parameter `{name}`")
     rng = np.random.default_rng(0)
+    below = max(1, min([4, *sizes.values()]))
     found: dict[str, object] = {}
     for p in signature.parameters:
-        if p.name in values:
-            found[p.name] = values[p.name]
-        elif p.is_tensor and p.kind in ("in", "inout") and not p.optional:
+        if p in tensors:
             declared = p.tensor.dtype
             dtype = chosen[declared.name] if isinstance(declared, DTypeVar) else declared
-            found[p.name] = _random(rng, [evaluate(e, sizes) for e in p.tensor.shape], dtype)
+            shape = [evaluate(e, sizes) for e in p.tensor.shape]
+            content = values.get(p.name)
+            if p.name in given:
+                found[p.name] = given[p.name].astype(numpy_dtype(dtype))
+            elif isinstance(content, str):
+                filled = CONTENTS[content](int(np.prod(shape)))
+                found[p.name] = filled.reshape(shape).astype(numpy_dtype(dtype))
+            elif not p.optional:
+                found[p.name] = _random(rng, shape, dtype, below)
+        elif p.name in values:
+            found[p.name] = values[p.name]
         elif not p.is_tensor and p.name not in signature.fixed and p.default is MISSING:
             found[p.name] = _scalar(p, sizes, chosen)
     return found
 
 
-def _random(rng: np.random.Generator, shape: Sequence[int], dtype: DType) -> np.ndarray:
+def _check_names(
+    signature: Signature, what: str, given: Iterable[str], known: Iterable[str]
+) -> None:
+    for name in given:
+        if name not in known:
+            there = ", ".join(f"`{k}`" for k in known) or "none"
+            raise ValueError(f"{signature.text}: no {what} `{name}`; there are: {there}")
+
+
+def _told(tensors: Iterable[Parameter], given: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Sizes that the arrays which are given have. Raises ValueError."""
+    sizes: dict[str, int] = {}
+    for p in tensors:
+        array = given.get(p.name)
+        if array is None:
+            continue
+        if array.ndim != len(p.tensor.shape):
+            raise ValueError(
+                f"`{p.name}`: expected {len(p.tensor.shape)} dimensions, got {array.ndim}"
+            )
+        names = zip(p.tensor.shape, array.shape, strict=True)
+        sizes |= {extent.name: size for extent, size in names if isinstance(extent, Dim)}
+    return sizes
+
+
+def _sizes(signature: Signature, given: Mapping[str, int]) -> dict[str, int]:
+    """A size for each dim, so that no tensor becomes large where that was not asked for."""
+    shapes = [p.tensor.shape for p in signature.parameters if p.is_tensor]
+    inner = {n for shape in shapes for extent in shape[-2:] for n in dim_names(extent)}
+    size = SIZE
+    while True:
+        sizes = {n: size if n in inner else REPEATS for n in signature.dims} | dict(given)
+        most = max(
+            (int(np.prod([evaluate(e, sizes) for e in shape])) for shape in shapes), default=0
+        )
+        if most <= MOST or size <= 8:
+            return sizes
+        size //= 2
+
+
+def _random(rng: np.random.Generator, shape: Sequence[int], dtype: DType, below: int) -> np.ndarray:
     if dtype.is_float:
         return np.asarray(rng.standard_normal(shape)).astype(numpy_dtype(dtype))
-    return np.asarray(rng.integers(0, 2 if dtype.name == "bool" else 4, shape)).astype(
-        numpy_dtype(dtype)
-    )
+    high = 2 if dtype.name == "bool" else below
+    return np.asarray(rng.integers(0, high, shape)).astype(numpy_dtype(dtype))
 
 
 def _scalar(p: Parameter, sizes: Mapping[str, int], chosen: Mapping[str, DType]) -> object:

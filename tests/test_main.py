@@ -46,6 +46,7 @@ def test_show_takes_a_specialisation(capsys):
     [
         (("show", f"{ADD}:ad"), f"{ADD} has no kernel 'ad'; it has add"),
         (("show", "x.py:add"), "no file 'x.py'; give FILE:KERNEL, e.g. attention.py:attention"),
+        (("show", ADD), f"expected FILE:KERNEL, got {ADD!r}; {ADD} has add"),
         (("show", f"{ADD}:add", "--dims", "D"), "expected NAME=VALUE, got 'D'"),
         (("show", f"{ADD}:add", "--dims", "N=x"), "N: a size is a number, got 'x'"),
         (("show", f"{ADD}:add", "--statics", "c=yes"), "c: 'yes' is no Python literal"),
