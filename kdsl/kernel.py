@@ -199,6 +199,7 @@ class Kernel(Dispatcher):
         tiles: Mapping[str, int | None] | None = None,
         warps: int | tuple[int, int] | None = None,
         slots: int | None = None,
+        early: bool | None = None,
     ) -> None:
         """Set tile sizes by loop variable: `attention.tune("cpu", tiles={"m": 96, "n": 64})`.
 
@@ -210,11 +211,13 @@ class Kernel(Dispatcher):
             target: "cpu", or a CUDA target; what is set for one of these holds for all of CUDA.
             warps: of a block on CUDA, along rows, or along rows and along columns.
             slots: turns of a loop whose copied tiles lie in shared memory at once, on CUDA.
+            early: whether the copies of a turn start as soon as there is room, on CUDA; more values
+                are in registers at once then.
 
         Raises:
             ValueError: no such target, no such loop, or a size below 1.
         """
-        self._compiler.tune(target, tiles or {}, warps=warps, slots=slots)
+        self._compiler.tune(target, tiles or {}, warps=warps, slots=slots, early=early)
         self._dispatch.forget()
 
     def untune(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import subprocess
 import sys
 import threading
@@ -277,6 +278,7 @@ def test_tuning_for_cuda_leaves_the_cpu_alone(driver):
     for knobs, message in (
         ({"warps": 0}, "scale: warps must be an integer above 0, got 0"),
         ({"slots": "2"}, "scale: slots must be an integer above 0, got '2'"),
+        ({"early": 1}, "scale: early is True or False, got 1"),
     ):
         with pytest.raises(ValueError) as err:
             kernel.tune("cuda:sm_80", **knobs)
@@ -284,3 +286,13 @@ def test_tuning_for_cuda_leaves_the_cpu_alone(driver):
     with pytest.raises(ValueError) as err:
         kernel.tune("cpu", warps=4)
     assert str(err.value) == "scale: the CPU has no `warps` to tune"
+
+
+def test_knobs_of_the_pipeline_change_the_code():
+    attention = runpy.run_path(str(ROOT / "examples/attention/attention.py"))["attention"]
+    which = {"dtypes": {"T": f16}, "dims": {"D": 64}, "statics": {"causal": True}}
+    texts = set()
+    for knobs in ({"early": True}, {"early": False}, {"slots": 2, "early": False}):
+        attention.tune("cuda:sm_80", **knobs)
+        texts.add(attention.show("cuda:sm_80", **which))
+    assert len(texts) == 3
