@@ -165,6 +165,12 @@ def test_a_printed_text_comes_back():
     )
 
 
+def test_a_function_that_calls_itself_is_refused_by_its_line():
+    ptx = kernel("  call.uni f, ();", 0, outside=".func f() { call.uni f, (); ret; }")
+    with pytest.raises(ValueError, match=r"know `call.uni f, \(\)` at PTX line 4: recursion"):
+        sim.run(ptx, "k", 1, 32, [])
+
+
 def test_a_kernel_that_never_ends_counts_as_hung():
     run = sim.run(kernel("  L: bra L;", 0), "k", 4, 32, [], limit=100_000)
     (report,) = run.reports
