@@ -25,6 +25,7 @@ _FOLDER = Path(tempfile.mkdtemp(prefix="kdsl_cpu_"))
 _SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i64": ctypes.c_long,
             "i32": ctypes.c_int, "bool": ctypes.c_bool}  # fmt: skip
 _I64 = ctypes.c_long
+POISON = 0x7FC07FC0
 
 
 class _Phase(ctypes.Structure):
@@ -127,14 +128,16 @@ class Compiled:
             phase = self._kernel.phases[i]
             tasks = phase.tasks(pointer)
             for task in range(tasks):  # a fresh arena each: nothing may survive a task
-                arena = _poisoned(phase.arena(pointer))
+                size = phase.arena(pointer)
+                arena = _poisoned(size)
                 phase.run(pointer, arena.ctypes.data, task, task + 1)
+                assert (arena[-(-size // 4) :] == POISON).all(), "written behind the arena"
             if fault[0]:
                 raise IndexError(f"site {fault[0] >> 32}: index {fault[1]}, size {fault[2]}")
 
 
 def _poisoned(size: int) -> np.ndarray:
     """Aligned memory full of NaNs (as f32, f64 and 16-bit floats), a page longer than asked."""
-    raw = np.full(size // 4 + 1024 + 16, 0x7FC07FC0, np.uint32)
+    raw = np.full(size // 4 + 1024 + 16, POISON, np.uint32)
     start = (-raw.ctypes.data % 64) // 4
     return raw[start:]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import kdsl
-from kdsl import Out, f32, i64
+from kdsl import Out, dot, f16, f32, i8, i32, i64
 from tests.cuda.launch import build, run
 from tests.cuda.test_attention import attention, check, problem
 
-M, N = kdsl.dims("M N")
+M, N, D = kdsl.dims("M N D")
 
 
 @kdsl.kernel
@@ -60,3 +60,61 @@ def test_attention_runs_without_tensor_cores_too(ptx_folder):
     out, (phase,), _ = run(built, values)
     assert phase.reports == ()
     check(out, values, True, "f16")
+
+
+@kdsl.kernel
+def squares(a: i8[M, D, D], b: i8[M, D, D], o: Out[i32[M, D, D]]):
+    for m in kdsl.parallel(M):
+        o[m] = dot(a[m], b[m])
+
+
+@pytest.mark.parametrize("d", [1, 5, 40])
+def test_lanes_along_rows_stay_in_their_buffers(ptx_folder, d):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (2, 3, d, d)).astype(np.int8)
+    out, (phase,), _ = run(build(squares, ptx_folder, dims={"D": d}), {"a": a, "b": b})
+    assert phase.reports == ()
+    np.testing.assert_array_equal(out["o"], a.astype(np.int32) @ b)
+
+
+@kdsl.kernel
+def by_index(a: f16[M, D], b: f16[D, N], o: Out[f32[M, N]]):
+    for m, n in kdsl.parallel(kdsl.tiles(M), kdsl.tiles(N)):
+        acc = kdsl.zeros(m, n)
+        for d in kdsl.tiles(D):
+            acc += dot(a[m, d], b[d, n.index])
+        o[m, n] = acc
+
+
+def test_elements_with_an_index_of_their_own_go_to_a_team_and_the_text_says_so(ptx_folder):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, s).astype(np.float16) for s in ((33, 70), (70, 78)))
+    built = build(by_index, ptx_folder)
+    assert "Not on tensor cores: each element has an index of its own." in built.text
+    out, (phase,), _ = run(built, {"a": a, "b": b})
+    assert phase.reports == ()
+    np.testing.assert_array_equal(out["o"], a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize(("asked", "why"), [
+    ({"slots": 20}, "bytes of shared memory"),
+    ({"tiles": {"m": 100, "n": 64}}, "no multiple of 16"),
+    ({"warps": 3}, "no multiple of"),
+])  # fmt: skip
+def test_what_tune_asks_for_and_tensor_cores_cannot_do_is_an_error(asked, why):
+    @kdsl.kernel
+    def tuned(a: f16[M, D], b: f16[N, D], o: Out[f32[M, N]]):
+        for m, n in kdsl.parallel(kdsl.tiles(M), kdsl.tiles(N)):
+            acc = kdsl.zeros(m, n)
+            for d in kdsl.tiles(D):
+                acc += dot(a[m, d], b[n, d].T)
+            o[m, n] = acc
+
+    tuned.tune("cuda:sm_80", **asked)
+    with pytest.raises(
+        ValueError, match="tuned.*: what `tune` asks for does not fit tensor"
+    ) as err:
+        tuned.show("cuda:sm_80")
+    assert why in str(err.value)
+    tuned.untune()
+    assert "product<" in tuned.show("cuda:sm_80")

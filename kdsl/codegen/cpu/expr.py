@@ -72,7 +72,7 @@ class Place:
             steps = scope.steps(buffer)
             pointer = f"{scope.buffer_name(buffer)}{self.offset(steps)}"
             if self.lane in steps and steps[self.lane] != "1":
-                real = self._real() if scope.masks_buffers else ""
+                real = self.real_rows()
                 return self.bind(value, f"gather({pointer}, {steps[self.lane]}{real})")
             text = self._read(pointer, self.is_vector(value), masked=scope.masks_buffers)
             return self.bind(value, text)
@@ -163,18 +163,27 @@ class Place:
             return f"get({pointer})"
         return f"ld({pointer}, {self.real})" if masked and self.real else f"ld({pointer})"
 
-    def _real(self) -> str:
+    def real_lanes(self) -> str:
+        """The argument of an access that says which lanes exist, behind others."""
         return f", {self.real}" if self.real else ""
+
+    def real_rows(self) -> str:
+        """The same of an access to a buffer whose rows are the lanes: there are as many of those
+        as its axis has elements, which may be less than whole vectors."""
+        scope = self.scope
+        assert self.lane is not None
+        whole = scope.room(self.lane) == scope.lanes(self.lane) and not scope.masks_buffers
+        return "" if whole else self.real_lanes()
 
     def load(self, let: Let, tensor: str, index: tuple[Index, ...], vector: bool) -> str:
         pointer, step, offsets = self.address(tensor, index, let.name)
         if not vector:
             return f"get({pointer})"
         if offsets:
-            return f"gather_at({pointer}, {offsets}{self._real()})"
+            return f"gather_at({pointer}, {offsets}{self.real_lanes()})"
         if step == "1":
             return self._read(pointer, True, masked=True)
-        return f"gather({pointer}, {step}{self._real()})"
+        return f"gather({pointer}, {step}{self.real_lanes()})"
 
     def address(self, tensor: str, index: tuple[Index, ...], owner: str) -> tuple[str, str, str]:
         """(pointer, stride along the lane axis, offsets of the lanes) of an access.
@@ -232,12 +241,12 @@ class Place:
             return f"put({pointer}, {bare(self.value(store.value))});"
         text = bare(self.stored(store.value, self.scope.tensor_dtype(store.tensor)))
         if offsets:
-            return f"scatter_at({pointer}, {offsets}, {text}{self._real()});"
+            return f"scatter_at({pointer}, {offsets}, {text}{self.real_lanes()});"
         if step == "1" and self.parent is not None and self.scope.may_stream(store.tensor):
-            return f"st_far({pointer}, {text}{self._real()}, {self.scope.far(store.tensor)});"
+            return f"st_far({pointer}, {text}{self.real_lanes()}, {self.scope.far(store.tensor)});"
         if step == "1":
-            return f"st({pointer}, {text}{self._real()});"
-        return f"scatter({pointer}, {step}, {text}{self._real()});"
+            return f"st({pointer}, {text}{self.real_lanes()});"
+        return f"scatter({pointer}, {step}, {text}{self.real_lanes()});"
 
     def stored(self, value: str, dtype: DType) -> str:
         """A value that is about to be stored: the store itself rounds to 16-bit floats."""

@@ -12,7 +12,7 @@ _KEYWORDS = frozenset(
     namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
     reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
     template this thread_local throw true try typedef typeid typename union unsigned using virtual
-    void volatile wchar_t while xor xor_eq main linux unix""".split()
+    void volatile wchar_t while xor xor_eq main linux unix NULL""".split()
 )
 
 #: Names that generated functions use themselves.
@@ -20,18 +20,19 @@ _OWN = frozenset("args a begin end task arena bytes real flush alone W".split())
 
 
 def header_names(folder: Path) -> frozenset[str]:
-    """Identifiers that the CPU headers define: what generated code must not hide."""
+    """Identifiers that the headers of a folder define: what generated code must not hide."""
     text = "\n".join(p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.h")))
     # What has a namespace of its own is out of the way.
     text = re.sub(
         r"^namespace (?!kdsl )(\w+) {.*?^}  // namespace \1$", "", text, flags=re.M | re.S
     )
     patterns = (
-        r"^(?:static inline|inline|constexpr)\b[^=;{(]*?\b(\w+)\(",
+        r"^(?:static inline|inline|constexpr|KDSL_DEV|KDSL_FN)\b[^=;{(]*?\b(\w+)\(",
+        r"^#define (\w+)",
         r"^constexpr [\w ]+ (\w+) =",
         r"^(?:struct|using) (\w+)",
         r"^typedef [^;]*?(\w+);",
-        r"^KDSL_(?:SCALAR|REAL2?(?:_FLOAT)?)\((\w+)\)",
+        r"^KDSL_[A-Z0-9_]+\((\w+)[,)]",
     )
     return frozenset(n for p in patterns for n in re.findall(p, text, re.MULTILINE))
 

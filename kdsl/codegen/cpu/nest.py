@@ -97,7 +97,7 @@ class _Printer:
         value = bare(place.wide(action.value))
         if steps[place.lane] == "1":
             return f"st({pointer}, {value});"
-        return f"scatter({pointer}, {steps[place.lane]}, {value});"
+        return f"scatter({pointer}, {steps[place.lane]}, {value}{place.real_rows()});"
 
     def element(
         self, place: Place, actions: tuple[Action, ...], folds: dict[str, str]

@@ -65,11 +65,11 @@ class Registers:
             maps = [self.fragments.maps[value, a].blocks for a in axes]
             scope.line(
                 f"each_element<{maps[0]}, {maps[1]}>({bases}, {limits}, "
-                "[&](int m, int n, int i, int r, int c) {"
+                "[&](int mi, int ci, int ei, int down, int along) {"
             )
             scope.line(
-                f"  add_each({pointer} + r * {paren(steps[0])} + c * {paren(steps[1])}, "
-                f"{array}[m][n][i]);"
+                f"  add_each({pointer} + down * {paren(steps[0])} + along * {paren(steps[1])}, "
+                f"{array}[mi][ci][ei]);"
             )
             scope.line("});")
         elif step.staged:

@@ -58,10 +58,10 @@ def _kernel(
     many = len(func.phases) > 1
     team: TeamPlan | None = None
     for number in range(len(func.phases)):
-        plan = _tensor_plan(func, number, schedule) if tensor_cores else None
-        if plan is None:
+        plan = _tensor_plan(func, number, schedule) if tensor_cores else "no tensor cores"
+        if isinstance(plan, str):
             team = team or team_plan(func, schedule.tiles)
-            text, phase = TeamPhase(exported, team, number, scratch).kernel()
+            text, phase = TeamPhase(exported, team, number, scratch, plan).kernel()
         else:
             printer = TensorPhase(exported, plan, number, many)
             text, phase = printer.kernel()
@@ -72,9 +72,18 @@ def _kernel(
     return DeviceKernel(func.name, tuple(phases), total, tuple(rows16)), texts
 
 
-def _tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan | None:
-    """The plan of a phase on tensor cores; None where it is for a team of threads."""
+def _tensor_plan(func: Func, number: int, schedule: Schedule) -> TensorPlan | str:
+    """The plan of a phase on tensor cores; why there is none where it is for a team of threads.
+
+    Raises:
+        ValueError: there is one, but not with what `tune` asks for.
+    """
     try:
         return tensor_plan(func, number, schedule)
-    except Misfit:
-        return None
+    except Misfit as reason:
+        if schedule != Schedule() and not isinstance(_tensor_plan(func, number, Schedule()), str):
+            raise ValueError(
+                f"{func.name}: what `tune` asks for does not fit tensor cores: {reason}\n"
+                "set other sizes, or go back to what the compiler chooses with `untune()`"
+            ) from None
+        return str(reason)

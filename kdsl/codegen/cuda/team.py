@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kdsl.codegen.context import c_name
 from kdsl.codegen.cpu.names import Names
 from kdsl.codegen.cpu.ops import COMPUTE
 from kdsl.codegen.cpu.scope import Scope
@@ -13,7 +12,8 @@ from kdsl.codegen.cuda.phase import KernelPrinter, reserved_names
 from kdsl.codegen.cuda.text import DeviceText
 from kdsl.codegen.device import DevicePhase
 from kdsl.dims import Extent
-from kdsl.ir.nodes import Func
+from kdsl.ir.nodes import Dot, Func, Let
+from kdsl.ir.walk import walk
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.plan import Buffer, Pack, PhasePlan, Product, Transpose, all_steps
 from kdsl.passes.cuda.team import TeamPlan
@@ -59,10 +59,12 @@ class _HostScope(TeamScope):
 class TeamPhase(KernelPrinter):
     """Prints one phase as a kernel."""
 
-    def __init__(self, exported: str, team: TeamPlan, number: int, scratch: list[str]) -> None:
+    def __init__(
+        self, exported: str, team: TeamPlan, number: int, scratch: list[str], why: str = ""
+    ) -> None:
         """`scratch` are the bytes of what lies in the scratch block before this phase's part; the
-        phase appends its own."""
-        self.threads = team.threads[number]
+        phase appends its own. `why` says what keeps it from tensor cores."""
+        self.threads, self.why = team.threads[number], why
         super().__init__(exported, team.plan, number)
         self.scratch_parts = scratch
         self.host = HostSizes(self.func)
@@ -96,7 +98,7 @@ class TeamPhase(KernelPrinter):
         takes.append(f"const i64 tasks = {tasks};")
         declared = self.declarations("\n".join([body, *takes]))
         many = len(self.func.phases) > 1
-        symbol = f"{self.func.name}_{self.number}" if many else c_name(self.func.name)
+        symbol = self.symbol(str(self.number) if many else "")
         place = f", phase {self.number + 1} of {len(self.func.phases)}" if many else ""
         kinds = {type(s) for s in all_steps(self.plan.steps)}
         text = DeviceText(
@@ -107,11 +109,16 @@ class TeamPhase(KernelPrinter):
             symbol=symbol,
             args=f"{self.exported}_args",
             threads=self.threads,
-            comment=f"{self.summary()}{place}.",
+            comment=f"{self.summary()}{place}.{self._reason()}",
             head=(*declared, *takes),
             body=tuple(lines),
         )
         return text, DevicePhase(symbol, self.threads, smem, blocks)
+
+    def _reason(self) -> str:
+        """Why products of the phase are not on tensor cores."""
+        dots = any(isinstance(s, Let) and isinstance(s.op, Dot) for s in walk(self.phase.body))
+        return f" Not on tensor cores: {self.why}." if dots and self.why else ""
 
     # ---- buffers
 

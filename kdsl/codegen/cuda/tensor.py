@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kdsl.codegen.context import c_name
 from kdsl.codegen.cpu.names import Names
 from kdsl.codegen.cpu.ops import bare, compute_type, literal, paren, spell
 from kdsl.codegen.cpu.scope import Scope
@@ -79,7 +78,7 @@ class TensorPhase(KernelPrinter):
         tasks = " * ".join(map(self.count, self.phase.vars)) or "1"
         head = [f"const i64 tasks = {tasks};"]
         declared = self.declarations("\n".join([body, *head]))
-        symbol = f"{self.func.name}_{self.place}" if self.many else c_name(self.func.name)
+        symbol = self.symbol(str(self.place) if self.many else "")
         text = DeviceText(
             headers=("mma", *(("atomic",) if mentions(body, "add_each") else ())),
             symbol=symbol,

@@ -65,6 +65,8 @@ class _BlockPlanner:
         self.maker: dict[str, Item] = {}  # value -> the item of this block that makes it
         self.updates: list[Update] = []
         self.defines: list[Let] = []
+        self.known_makers: dict[str, set[Item]] = {}
+        self.known_leaves: dict[str, set[str]] = {}
         self._collect(updates)
         self._connect()
 
@@ -213,7 +215,10 @@ class _BlockPlanner:
         let = self.cx.facts.lets.get(name)
         if let is None or self.cx.facts.kind(name) == "item":
             return set()
-        return {m for a in operands(let.op) for m in self._makers(a)}
+        if name not in self.known_makers:
+            found = {m for a in operands(let.op) for m in self._makers(a)}
+            self.known_makers[name] = found
+        return self.known_makers[name]
 
     def _reads(self, item: Item) -> tuple[str, ...]:
         match item:
@@ -244,7 +249,10 @@ class _BlockPlanner:
             return {name}
         if kind == "item":
             return set()
-        return {x for a in operands(facts.lets[name].op) for x in self._leaves(a)}
+        if name not in self.known_leaves:
+            found = {x for a in operands(facts.lets[name].op) for x in self._leaves(a)}
+            self.known_leaves[name] = found
+        return self.known_leaves[name]
 
     def _carry_order(self) -> None:
         """A carry is written after everyone has read its old value; the loop that the first

@@ -4,6 +4,7 @@ has been read for the last time; and the check that no plan overwrites what is s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from kdsl.errors import InternalError
 from kdsl.ir.nodes import Cast, Ew, Guard, Let, Load, Reduce
@@ -24,6 +25,7 @@ def dying_operand(
     facts, name = cx.facts, item.let.name
     row_lane = cx.row_lane(name)
 
+    @cache
     def last_read(value: str) -> int | None:
         """The last pass that reads a value, through values that are recomputed; None: outside."""
         last = 0
@@ -39,6 +41,7 @@ def dying_operand(
                 last = max(last, inner)
         return last
 
+    @cache
     def below(value: str) -> str | None:
         if value in facts.carries:
             return None
@@ -77,6 +80,7 @@ class _Check:
         self.cx, self.homes = cx, dict(plan.homes)
         self.holds: dict[str, set[str]] = {}
         self.constants: set[str] = set()  # scalars that have been computed stay as they are
+        self.seen: set[str] = set()  # values that can be read as things are
 
     def steps(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
@@ -84,6 +88,7 @@ class _Check:
                 case Define():
                     pass
                 case Check(let=let):
+                    self.seen = set()
                     self.value(let.name, set(), step)
                 case Pack(source=source):
                     self.read(source, step)
@@ -133,6 +138,7 @@ class _Check:
         for stage in nest.stages:
             fresh |= {a.scan for a in stage.within if isinstance(a, Run)}
             for actions in (stage.before, stage.within):
+                self.seen = set()
                 for action in actions:
                     match action:
                         case Compute(value=value) | Hold(value=value):
@@ -152,8 +158,9 @@ class _Check:
 
     def value(self, name: str, fresh: set[str], step: Step) -> None:
         """A read inside a nest: registers, a buffer that holds it, or its operands again."""
-        if name in fresh or self.is_there(name):
+        if name in fresh or name in self.seen or self.is_there(name):
             return
+        self.seen.add(name)
         let = self.cx.facts.lets.get(name)
         if let is None or (self.cx.facts.kind(name) == "item" and self._needs_memory(let)):
             self.read(name, step)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kdsl.ir.nodes import (
-    AtomicAdd, Block, Cast, Const, Dot, Ew, ForRange, ForTiles, Guard, Iota, Let, Load, Reduce,
-    Stmt, Store,
+    AtomicAdd, Block, Cast, Const, Dot, Ew, ForRange, ForTiles, Guard, Iota, Let, Load, Point,
+    Reduce, Stmt, Store,
 )  # fmt: skip
 from kdsl.ir.walk import operands, walk
 from kdsl.passes.cpu.facts import Facts
@@ -158,8 +158,10 @@ def group_items(kinds: Kinds, block: Block) -> list[Item]:
                     if x in kinds.layout.staged and x not in kinds.tiles
                 ]  # fmt: skip
                 items.append(Item(stmt=s))
-            case Let(op=Load()) if s.type.axes and s.name not in kinds.tiles:
-                items.insert(len(items), Item(stmt=s))
+            case Let(op=Load(index=index)) if s.type.axes and s.name not in kinds.tiles:
+                if any(kinds.facts.axes[i.value] for i in index if isinstance(i, Point)):
+                    raise Misfit("each element has an index of its own")
+                items.append(Item(stmt=s))
             case Let(op=Guard()):
                 if s.type.axes:
                     raise Misfit("an index of its own for each element is checked")
@@ -168,6 +170,10 @@ def group_items(kinds: Kinds, block: Block) -> list[Item]:
                 items.append(Item(stmt=s))
             case Let(op=Ew() | Cast() | Const() | Iota()):
                 pass  # stands where it is read
+            case Store(index=index) | AtomicAdd(index=index) if any(
+                kinds.facts.axes[i.value] for i in index if isinstance(i, Point)
+            ):
+                raise Misfit("each element has an index of its own")
             case Store() | AtomicAdd() | ForTiles() | ForRange():
                 flush()
                 items.append(Item(stmt=s))

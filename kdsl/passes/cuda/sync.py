@@ -56,6 +56,7 @@ class _Walker:
             value: plan.buffer(name) for value, name in plan.homes if plan.buffer(name).axes
         }
         self.slices = {each.var for each in facts.phase.vars if each.is_tile}
+        self.known: dict[tuple[str, str | None, str], tuple[Access, ...]] = {}
 
     def block(self, steps: tuple[Step, ...], before: Accesses) -> tuple[tuple[Step, ...], Accesses]:
         """(steps with barriers, what was touched since the last one); `before`: at the start."""
@@ -164,9 +165,14 @@ class _Walker:
         for name in operands(let.op):
             yield from self.reads(name, lane)
 
-    def reads(self, value: str, lane: str | None, stop: str = "") -> Iterator[Access]:
+    def reads(self, value: str, lane: str | None, stop: str = "") -> tuple[Access, ...]:
         """What reading a value touches, through what is computed on the way."""
-        value = self.facts.unguarded(value)
+        key = (self.facts.unguarded(value), lane, stop)
+        if key not in self.known:
+            self.known[key] = tuple(dict.fromkeys(self._reads(*key)))
+        return self.known[key]
+
+    def _reads(self, value: str, lane: str | None, stop: str) -> Iterator[Access]:
         if value == stop:
             return
         buffer = self.homes.get(value)
