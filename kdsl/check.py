@@ -105,20 +105,21 @@ class Expected:
         return found
 
     def run(self, call: Call) -> list[Array]:
-        """InOuts as they are after a call on copies of the inputs, then what it returns."""
-        inouts = {p.name for p in self.signature.of_kind("inout")}
+        """The outputs of a call: InOuts and Outs that are given, as copies, and what it returns."""
         names = (p.name for p in self.signature.parameters)
         named = dict(zip(names, self._args, strict=False)) | dict(self._kwargs)
-        copies = {name: np.array(value) for name, value in named.items() if name in inouts}
+        changed = [p.name for p in self.parameters if named.get(p.name) is not None]
+        copies = {name: np.array(named[name]) for name in changed}
         result = call(**named | copies)
         returned = result if isinstance(result, (tuple, list)) else (result,)
-        return [*copies.values(), *(np.asarray(r) for r in returned if r is not None)]
+        made = (np.asarray(r) for r in returned if r is not None)
+        return [copies[p.name] if p.name in copies else next(made) for p in self.parameters]
 
 
 def compare(expected: Expected, compiled: Call) -> Report:
-    """Run compiled code on the same NumPy inputs, outputs omitted, and compare what it returns.
+    """Run compiled code on the same NumPy inputs and compare the outputs.
 
-    An InOut is copied for each run, so that the caller's stays as it is.
+    InOuts and Outs that are given are copied for each run, so that the caller's stay as they are.
     """
     got, outputs = expected.run(compiled), []
     for i, (p, g, w) in enumerate(zip(expected.parameters, got, expected.results, strict=True)):

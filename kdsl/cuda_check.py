@@ -53,7 +53,7 @@ def compare(
     seeds: Sequence[int] = SEEDS,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Run a kernel on the simulated GPU under several schedules, outputs omitted, and compare.
+    """Run a kernel on the simulated GPU under several schedules, and compare its outputs.
 
     Args:
         say: is told what runs now.
@@ -62,12 +62,10 @@ def compare(
         RuntimeError: the process has a GPU's driver; one process runs one driver.
     """
     use_simulator()
-    outs = [p.name for p in signature.of_kind("out")]
-    inouts = [p.name for p in signature.of_kind("inout")]
     # On the CPU first: this refuses wrong arguments, and tells the outputs' shapes.
     say("the reference, on the CPU")
     expected = check.Expected(signature, reference, args, kwargs)
-    shapes = expected.results[len(inouts) :]
+    results = {p.name: w for p, w in zip(expected.parameters, expected.results, strict=True)}
     worst: dict[str, check.Output] = {}
     reports: list[sim.Report] = []
     first: tuple[sim.Run, ...] = ()
@@ -79,10 +77,11 @@ def compare(
         }
         fresh = {
             name: sim.empty(value.shape, value.dtype)
-            for name, value in zip(outs, shapes, strict=True)
+            for name, value in results.items()
+            if given.get(name) is None
         }
         call(**memory | fresh)
-        for name in inouts:
+        for name in results.keys() - fresh.keys():
             array, device = given[name], memory[name]
             assert isinstance(array, np.ndarray) and isinstance(device, sim.Memory)
             array[...] = device.numpy()
@@ -97,7 +96,7 @@ def compare(
         reports += [report for run in runs for report in run.reports]
         for output in compared.outputs:
             known = worst.get(output.name)
-            if known is None or output.worst > known.worst:
+            if known is None or (not output.ok, output.worst) > (not known.ok, known.worst):
                 worst[output.name] = output
     sim.configure()
     return Report(signature.text, tuple(worst.values()), _each_once(reports), first)

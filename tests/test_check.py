@@ -76,6 +76,13 @@ def test_a_kernel_that_is_right_is_found_right_however_a_value_was_computed(case
     assert kernel.check(*args).ok
 
 
+def test_outputs_that_are_given_are_compared_and_stay_as_they_are():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    steps = np.full((3, 4), 7, np.int64)
+    assert [o.name for o in stepped.check(x, steps).outputs] == ["x", "o"]
+    assert (steps == 7).all() and (x == np.arange(12).reshape(3, 4)).all()
+
+
 WRONG = {
     "a bool": ("bools", lambda got: np.logical_xor(got, np.eye(7, 4, dtype=bool))),
     "a loss": ("nothing left of a loss", lambda got: got + np.float32(1e-4)),

@@ -122,6 +122,8 @@ from examples.softmax import softmax
 x = np.random.default_rng(0).standard_normal((3, 50)).astype(np.float16)
 report = softmax.check_cuda(x)
 assert report.ok and report.runs[0].blocks == 3
+given = np.full(x.shape, 7, np.float16)
+assert softmax.check_cuda(x, given).ok and (given == 7).all()
 assert any(line.file.endswith("softmax.py") for line in report.runs[0].lines)
 try:
     softmax.check_cuda(x.astype(np.float64))
