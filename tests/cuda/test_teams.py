@@ -111,9 +111,7 @@ def test_what_tune_asks_for_and_tensor_cores_cannot_do_is_an_error(asked, why):
             o[m, n] = acc
 
     tuned.tune("cuda:sm_80", **asked)
-    with pytest.raises(
-        ValueError, match="tuned.*: what `tune` asks for does not fit tensor"
-    ) as err:
+    with pytest.raises(ValueError, match="what `tune` asks for does not fit") as err:
         tuned.show("cuda:sm_80")
     assert why in str(err.value)
     tuned.untune()
