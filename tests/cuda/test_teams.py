@@ -116,3 +116,17 @@ def test_what_tune_asks_for_and_tensor_cores_cannot_do_is_an_error(asked, why):
     assert why in str(err.value)
     tuned.untune()
     assert "product<" in tuned.show("cuda:sm_80")
+
+
+def test_a_slice_of_plain_elements_is_long_enough_for_a_block(ptx_folder):
+    @kdsl.kernel
+    def doubled(x: f32[N], o: Out[f32[N]]):
+        for n in kdsl.parallel(kdsl.tiles(N)):
+            o[n] = x[n] * 2
+
+    built = build(doubled, ptx_folder)
+    x = np.arange(2500, dtype=np.float32)
+    out, (phase,), _ = run(built, {"x": x})
+    np.testing.assert_array_equal(out["o"], x * 2)
+    assert built.kernel.phases[0].threads == 256
+    assert phase.counters.sector_efficiency >= 0.95

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kdsl.ir.nodes import Dot, ForTiles, Func, Let
-from kdsl.ir.walk import statements, walk
+from kdsl.ir.walk import statements, value_types, walk
 from kdsl.passes.cpu.build import plan as cpu_plan
 from kdsl.passes.cpu.facts import Facts
 from kdsl.passes.cpu.lanes import choose_lanes
@@ -22,8 +22,8 @@ from kdsl.passes.cuda.sync import synchronise
 LONG, PRODUCT = 256, 128
 #: Tile sizes: along threads, across them, along what a product adds up.
 LANES, ROWS, DEPTH = 128, 32, 32
-#: Rows of a task where nothing is multiplied.
-FEW = 8
+#: Rows of a task where nothing is multiplied; elements of a slice that is all that values have.
+FEW, RUN = 8, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,13 @@ def _tiles(func: Func) -> dict[str, int]:
         for a in s.type.axes
     }  # fmt: skip
 
+    shared = {a for t in value_types(ready).values() if len(t.axes) > 1 for a in t.axes}
+
     def size(axis: str) -> int:
         if axis in lanes:
             return LANES
+        if axis not in shared:
+            return RUN
         if axis in rows:
             return ROWS
         if axis in depths:
