@@ -104,7 +104,7 @@ def compare(
 
 #: Sizes of dims that are not given: of the last two axes of tensors, and of those before them,
 #: which only repeat the work.
-SIZE, REPEATS = 64, 2
+SIZE, REPEATS = 64, 4
 
 #: Elements of a tensor that sizes which are not given may come to.
 MOST = 2**18
