@@ -15,6 +15,7 @@ from kdsl.codegen.cpu.steps import print_steps
 from kdsl.codegen.cpu.text import mentions, wrapped
 from kdsl.codegen.render import render
 from kdsl.dtypes import TensorType
+from kdsl.ir.depth import deep
 from kdsl.ir.nodes import Dot, Each, Ew, Let, Param, Parallel, ScratchBuffer
 from kdsl.ir.walk import statements, value_types, walk
 from kdsl.passes.cpu.facts import Facts
@@ -52,11 +53,14 @@ class CpuModule:
 
 def kernel_source(name: str, origin: str, plans: Sequence[tuple[str, Plan]]) -> str:
     """Text of `<name>_cpu.cc`: `plans` are (exported kernel, plan of a specialisation)."""
-    kernels = tuple(_kernel(exported, plan) for exported, plan in plans)
+    kernels = []
+    for exported, plan in plans:
+        with deep(plan.func):
+            kernels.append(_kernel(exported, plan))
     text = "\n".join(line for k in kernels for p in k.phases for line in (*p.head, *p.body))
     headers = ("atomic",) if mentions(text, "alone") else ()
     headers = tuple(sorted((*headers, "dot", "loops", *_maths(plan for _, plan in plans))))
-    return render("cpu/kernels.cc.j2", m=CpuModule(VERSION, name, origin, headers, kernels))
+    return render("cpu/kernels.cc.j2", m=CpuModule(VERSION, name, origin, headers, tuple(kernels)))
 
 
 def _maths(plans: Iterable[Plan]) -> tuple[str, ...]:

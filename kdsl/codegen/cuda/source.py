@@ -11,6 +11,7 @@ from kdsl.codegen.cuda.tensor import TensorPhase
 from kdsl.codegen.cuda.text import DeviceModule, DeviceText
 from kdsl.codegen.device import DeviceKernel
 from kdsl.codegen.render import render
+from kdsl.ir.depth import deep
 from kdsl.ir.nodes import Func
 from kdsl.passes.cuda.layout import Misfit
 from kdsl.passes.cuda.team import TeamPlan, team_plan
@@ -40,7 +41,8 @@ def device_source(
     for unit in units:
         schedule = (schedules or {}).get(unit.name, Schedule())
         for compiled in unit.specialisations:
-            kernel, phases = _kernel(unit.name, compiled.func, schedule, tensor_cores)
+            with deep(compiled.func):
+                kernel, phases = _kernel(unit.name, compiled.func, schedule, tensor_cores)
             kernels.append(kernel)
             texts += phases
     headers = sorted({h for t in texts for h in t.headers} | {"loops", "math"})

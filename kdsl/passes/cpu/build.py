@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kdsl.ir.depth import deep
 from kdsl.ir.nodes import Func, Parallel
 from kdsl.ir.walk import guards
 from kdsl.passes.cpu.context import Context
@@ -27,12 +28,13 @@ def plan(func: Func, tiles: Mapping[str, int] | None = None) -> Plan:
         KernelTypeError: what this target cannot do yet, at the author's line.
     """
     func = prepare(func)
-    lane_axes = {
-        axis for phase in func.phases for axis in choose_lanes(Facts(func, phase)).values()
-    }
-    func = set_tiles(func, tiles or {}, frozenset(lane_axes))
-    sites = {let.name: site for site, let in enumerate(guards(func))}
-    return Plan(func, tuple(_phase(func, p, sites) for p in func.phases))
+    with deep(func):
+        lane_axes = {
+            axis for phase in func.phases for axis in choose_lanes(Facts(func, phase)).values()
+        }
+        func = set_tiles(func, tiles or {}, frozenset(lane_axes))
+        sites = {let.name: site for site, let in enumerate(guards(func))}
+        return Plan(func, tuple(_phase(func, p, sites) for p in func.phases))
 
 
 def _phase(func: Func, phase: Parallel, sites: dict[str, int]) -> PhasePlan:
