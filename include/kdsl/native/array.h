@@ -16,6 +16,10 @@ class ArrayObj : public Object, public TVMFFISeqCell {
   size_t size() const { return static_cast<size_t>(TVMFFISeqCell::size); }
 
   void push(Any value) { ::new (begin() + TVMFFISeqCell::size++) Any(kdsl::own::move(value)); }
+  /// The same of an owned value.
+  void give(const TVMFFIAny& value) {
+    static_cast<TVMFFIAny*>(data)[TVMFFISeqCell::size++] = value;
+  }
   void shrink(int64_t size) {
     while (TVMFFISeqCell::size > size) begin()[--TVMFFISeqCell::size].~Any();
   }
@@ -74,6 +78,36 @@ KDSL_LAZY KDSL_PLAIN ArrayObj* make_own(ObjectPtr<Object>& pointer, int64_t extr
   drop(pointer.release());
   pointer.take(grown);
   return grown;
+}
+
+/// The owned value of an element.
+template <class T>
+TVMFFIAny owned_of(const T& value) {
+  if constexpr (is_any_v<T>) {
+    return Any(value).give();
+  } else {
+    return TypeTraits<T>::give(value);
+  }
+}
+/// The owned value of what converts to a T, converted.
+template <class T>
+KDSL_PLAIN TVMFFIAny convert(const TVMFFIAny& value) {
+  return owned_of<T>(read<T>(value));
+}
+using Convert = TVMFFIAny(const TVMFFIAny&);
+
+/// A new Array of the elements of another sequence: the i-th by `each[i]`, or all by the only one.
+KDSL_LAZY KDSL_PLAIN ObjectPtr<Object> convert_all(const TVMFFIAny& value, Convert* const* each,
+                                                   bool only) {
+  const Values from = values_of(value.v_obj);
+  ArrayObj* array = new_array(from.size < 4 ? 4 : from.size);
+  ObjectPtr<Object> made = own_object(array);
+  TVMFFISeqCell& cell = reinterpret_cast<KdslArrayObject*>(array)->seq;
+  for (; cell.size < from.size; ++cell.size) {
+    static_cast<TVMFFIAny*>(cell.data)[cell.size] =
+        each[only ? 0 : cell.size](from.data[cell.size]);
+  }
+  return made;
 }
 
 [[noreturn]] KDSL_COLD inline void bad_index(int64_t index, int64_t size) {
@@ -154,7 +188,7 @@ class Array : public ObjectRef {
     return (*this)[static_cast<int64_t>(size()) - 1];
   }
 
-  void push_back(const T& value) { own(1)->push(value); }
+  void push_back(const T& value) { own(1)->give(detail::owned_of<T>(value)); }
   template <class... Args>
   void emplace_back(Args&&... args) {
     own(1)->push(T(kdsl::own::forward<Args>(args)...));
@@ -238,11 +272,8 @@ struct TypeTraits<Array<T>> : detail::RefTraits<Array<T>> {
   }
   static Array<T> get(const TVMFFIAny& value) {
     if (is(value)) return detail::RefTraits<Array<T>>::get(value);
-    const detail::Values from = detail::values_of(value.v_obj);
-    Array<T> made;
-    made.reserve(from.size);
-    for (int64_t i = 0; i < from.size; ++i) made.push_back(detail::read<T>(from.data[i]));
-    return made;
+    static constexpr detail::Convert* kEach[] = {detail::convert<T>};
+    return ObjectAccess::make<Array<T>>(detail::convert_all(value, kEach, true));
   }
   static void came(detail::Writer& out, const TVMFFIAny& value) {
     detail::came_elements(out, value, detail::converts<T>, detail::came_of<T>);
@@ -314,10 +345,8 @@ struct TypeTraits<Tuple<Types...>> : detail::RefTraits<Tuple<Types...>> {
   }
   static Ref get(const TVMFFIAny& value) {
     if (is(value)) return detail::RefTraits<Ref>::get(value);
-    ObjectPtr<Object> made = own_object(detail::new_array(sizeof...(Types)));
-    const TVMFFIAny* at = detail::values_of(value.v_obj).data;
-    (static_cast<ArrayObj*>(made.get())->push(detail::read<Types>(*at++)), ...);
-    return ObjectAccess::make<Ref>(kdsl::own::move(made));
+    static constexpr detail::Convert* kEach[] = {detail::convert<Types>..., nullptr};
+    return ObjectAccess::make<Ref>(detail::convert_all(value, kEach, false));
   }
   KDSL_COLD static void came(detail::Writer& out, const TVMFFIAny& value) {
     if (!detail::is_sequence(value.type_index)) return detail::write_type(out, value.type_index);
