@@ -37,7 +37,7 @@ static_assert(sizeof(Object) == 24, "ABI: an object's head is 24 bytes");
 
 namespace detail {
 template <class T>
-void delete_object(void* self, int flags) {
+KDSL_PLAIN void delete_object(void* self, int flags) {
   T* dying = static_cast<T*>(static_cast<Object*>(self));
   if (flags & kTVMFFIObjectDeleterFlagBitMaskStrong) dying->~T();
   if (flags & kTVMFFIObjectDeleterFlagBitMaskWeak) kdsl_free(self);
