@@ -49,6 +49,15 @@ KDSL_FN constexpr i64 min(i64 a, i64 b) { return a < b ? a : b; }
 KDSL_FN constexpr i64 max(i64 a, i64 b) { return a > b ? a : b; }
 /// A number to compare indices inside a tile with: as an int it is on the same side of all of them.
 KDSL_FN constexpr int near(i64 x) { return (int)min(max(x, -1), 1 << 30); }
+/// A value that is computed here, and not again wherever it is read: it keeps its register.
+template <class T>
+KDSL_DEV T once(T x) {
+  if constexpr (sizeof(T) == 8)
+    asm volatile("" : "+l"(x));
+  else
+    asm volatile("" : "+r"(x));
+  return x;
+}
 /// Slices of `size` in n.
 KDSL_FN constexpr i64 tiles(i64 n, i64 size) { return (n + size - 1) / size; }
 

@@ -107,31 +107,32 @@ struct Copier {
     if constexpr (kSimple) return to + slot * T::kBytes + i * kRowStep * T::kRowBytes;
     return tile.at(row(i), col(i) / 8) + slot * T::kBytes;
   }
-  KDSL_FN const typename T::Element* source(int i) const {
-    return from + (i64)stride * down(i) + (col(i) - col(0));
+  /// Calls f(target, source, i) for each chunk, and goes on to the next tile.
+  template <class F>
+  KDSL_FN void each(int slot, F f) {
+    const typename T::Element* at = from;  // a chain of sums is shorter than as many products
+    KDSL_UNROLL for (int i = 0; i < kSteps; i++) {
+      if (!kSimple) at = from + (i64)stride * down(i) + (col(i) - col(0));
+      if (has(i)) f(target(i, slot), at, i);
+      if (kSimple) at = once(at + (i64)stride * kRowStep);
+    }
+    from += (i64)next;
   }
   /// The next tile, of which all is there.
   KDSL_FN void operator()(int slot = 0) {
-    KDSL_UNROLL for (int i = 0; i < kSteps; i++) {
-      if (has(i)) copy16(target(i, slot), source(i));
-    }
-    from += (i64)next;
+    each(slot, [](u32 to, const void* from, int) { copy16(to, from); });
   }
   /// One of which `rows` are left; behind them are zeros. Nothing is read for those.
   KDSL_FN void rows(int rows, int slot = 0) {
     const int left = rows - row(0);
-    KDSL_UNROLL for (int i = 0; i < kSteps; i++) {
-      if (has(i)) copy16(target(i, slot), source(i), down(i) < left ? 16 : 0);
-    }
-    from += (i64)next;
+    each(slot, [&](u32 to, const void* from, int i) { copy16(to, from, down(i) < left ? 16 : 0); });
   }
   /// One of which `rows` and `cols` are left.
   KDSL_FN void part(int rows, int cols, int slot = 0) {
-    KDSL_UNROLL for (int i = 0; i < kSteps; i++) {
+    each(slot, [&](u32 to, const void* from, int i) {
       const int left = row(i) < rows ? min_of(max_of(cols - col(i), 0), 8) : 0;
-      if (has(i)) copy16(target(i, slot), source(i), left * 2);
-    }
-    from += (i64)next;
+      copy16(to, from, left * 2);
+    });
   }
   KDSL_FN static int min_of(int a, int b) { return a < b ? a : b; }
   KDSL_FN static int max_of(int a, int b) { return a > b ? a : b; }

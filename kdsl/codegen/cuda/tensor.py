@@ -295,7 +295,8 @@ class TensorPhase(KernelPrinter):
         start, end = scope.start(axis), scope.names.of("end", axis, f"{axis}_end")
         last = extent if loop.stop is None else f"min({bare(scope.point(loop.stop))}, {extent})"
         first = "0" if loop.start is None else f"max({bare(scope.point(loop.start))}, 0)"
-        scope.line(f"const int {end} = (int){paren(last) if loop.stop is None else last};")
+        last = f"(int){paren(last)}" if loop.stop is None else f"once((int){last})"
+        scope.line(f"const int {end} = {last};")
         self.tiles.ends[axis] = end
         copies = list(_copies(step.body))
         if not step.pipelined and not step.masked:

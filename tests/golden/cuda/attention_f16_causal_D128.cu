@@ -65,7 +65,7 @@ attention_f16_causal_D128(const __grid_constant__ attention_args a) {
   float top[2][2];
   set_all(top, -inf);
   // attention.py:26
-  const int n_end = (int)min((m_stop + N) - M, N);
+  const int n_end = once((int)min((m_stop + N) - M, N));
   int n_start = 0;
   auto v_copy = copier<128>(v_tile, v + b * v_s0 + g * v_s1 + n_start * v_s2, v_s2, 64 * v_s2);
   auto k_copy = copier<128>(k_tile, k + b * k_s0 + g * k_s1 + n_start * k_s2, k_s2, 64 * k_s2);

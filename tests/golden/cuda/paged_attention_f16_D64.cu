@@ -52,7 +52,7 @@ paged_attention_f16_D64(const __grid_constant__ paged_attention_args a) {
   const i64* const lengths_at = lengths + b;
   const i64 length = get(lengths_at);
   // paged_attention.py:27
-  const int h_end = (int)min((g + 1) * size, H);
+  const int h_end = once((int)min((g + 1) * size, H));
   for (int h_start = (int)max(g * size, 0); h_start < h_end; h_start += 128) {
     const int h_len = min(128, h_end - h_start);
     sync();
@@ -74,7 +74,7 @@ paged_attention_f16_D64(const __grid_constant__ paged_attention_args a) {
       const i64 page = get(table_at);
       sync();
       // paged_attention.py:32
-      const int n_end = (int)min(length - (i * SIZE), SIZE);
+      const int n_end = once((int)min(length - (i * SIZE), SIZE));
       int n_start = 0;
       if (n_start < n_end && outside(a.fault, 1, page, PAGES)) return;
       auto v_copy = copier<128>(v_tile, v + page * v_s0 + g * v_s1 + n_start * v_s2, v_s2,

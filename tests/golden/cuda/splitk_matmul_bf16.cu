@@ -37,7 +37,7 @@ splitk_matmul_bf16_PARTS4_0(const __grid_constant__ splitk_matmul_args a) {
   // splitk_matmul.py:15
   float acc[4][8][4] = {};
   // splitk_matmul.py:16
-  const int k_end = (int)min(floordiv(K * (p + 1), 4L), K);
+  const int k_end = once((int)min(floordiv(K * (p + 1), 4L), K));
   int k_start = (int)max(floordiv(K * p, 4L), 0);
   auto w_copy = copier<128>(w_tile, w + k_start * w_s0 + n_start, w_s0, 64 * w_s0);
   int slot = 0;
