@@ -1,4 +1,4 @@
-"""What every test may use: `golden(path, text)`, and a cache folder of the run's own."""
+"""What every test may use: goldens, a CUDA compiler, and a cache folder of the run's own."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         )
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def cuda_compiler() -> None:
+    """For tests that compile CUDA code: they are skipped where nothing does."""
+    from kdsl.codegen.toolchain import find_toolchain
+    from kdsl.errors import BuildError
+
+    try:
+        find_toolchain()
+    except BuildError as err:
+        pytest.skip(f"no CUDA compiler: {err}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -317,6 +317,17 @@ def funcs(
     return ir.Func("random", PARAMS, ("M", "K", "N"), AXES, (), HOST, (phase,), strict=strict)
 
 
+def arguments(m: int, n: int, k: int) -> dict[str, object]:
+    """Arguments of a random function, all small integers; `o` holds something else already."""
+    rng = np.random.default_rng(1)
+
+    def small(*shape: int) -> np.ndarray:
+        return rng.integers(-3, 4, shape).astype(np.float64)
+
+    o = np.full((SLOTS, m, n), 7.0)
+    return {"x": small(m, k), "y": small(k, n), "s": 2.0, "z": small(m, n), "o": o}
+
+
 def outputs(func: ir.Func, sizes: tuple[int, int, int]) -> list[np.ndarray]:
     """What a random function writes, for inputs of small integers."""
     rng = np.random.default_rng(0)

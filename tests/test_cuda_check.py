@@ -12,15 +12,10 @@ import pytest
 
 from kdsl import cuda_check
 from kdsl.__main__ import main
-from kdsl.codegen import toolchain
-from kdsl.errors import BuildError
 
 ROOT = Path(__file__).resolve().parent.parent
 
-try:
-    toolchain.find_toolchain()
-except BuildError:
-    pytest.skip("no CUDA compiler", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("cuda_compiler")
 
 
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,8 @@ import pytest
 from kdsl import paths
 from tests.cuda.launch import build
 
+pytestmark = pytest.mark.usefixtures("cuda_compiler")
+
 USED = {"kdsl", "Out", "dot", "f16", "f32"}
 HEAD = """import kdsl
 from kdsl import Out, dot, f16, f32

@@ -19,7 +19,7 @@ from kdsl.lang.arrays import Array, cast, kdsl_dtype
 from kdsl.lang.operation import OpInfo
 from kdsl.lang.reductions import REDUCTIONS, SCANS
 
-__all__ = ["Moves", "added", "converted", "elementwise", "moved", "product", "reduced", "scanned"]
+__all__ = ["Moves", "add_at", "converted", "elementwise", "moved", "product", "reduced", "scanned"]
 
 #: The distance from 1 to the next number.
 _STEP = {
@@ -120,13 +120,16 @@ def converted(array: Array, dtype: DType) -> Array:
     return moves.by(result, np.abs(exact), exact != result.astype(np.float64))
 
 
-def added(before: Array, by: Array, after: Array) -> Array:
-    """Elements that something was added to, in an order that nobody knows."""
+def add_at(array: Array, index: tuple[Any, ...], by: Array) -> None:
+    """Add to elements of an array, in an order that nobody knows."""
     moves = _MOVES.get()
-    if moves is None or not _is_float(after):
-        return after
+    before = None if moves is None or not _is_float(array) else np.array(array[index])
+    np.add.at(array, index, by)
+    if moves is None or before is None:
+        return
+    after = np.asarray(array[index])
     size = np.abs(before.astype(np.float64)) + np.abs(by.astype(np.float64))
-    return moves.by(after, size, _rounds(size, after, before, by), _steps(after))
+    array[index] = moves.by(after, size, _rounds(size, after, before, by), _steps(after))
 
 
 def _is_float(array: Array) -> bool:

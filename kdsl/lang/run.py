@@ -153,9 +153,7 @@ class Tensor:
         if self.watch is not None and iteration:
             self.watch.add(index, iteration)
         with np.errstate(all="ignore"):
-            before = self.array[index]
-            np.add.at(self.array, index, array)
-            self.array[index] = rounding.added(before, array, self.array[index])
+            rounding.add_at(self.array, index, array)
 
     def _fitted(self, index: tuple[Any, ...], value: object) -> Array:
         """A value in this tensor's dtype and in the shape of a place. Raises TypeError."""

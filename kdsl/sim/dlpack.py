@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,7 @@ _capsule_pointer.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
 
 
 def taken(
-    tensor: object,
+    tensor: Any,
 ) -> tuple[int, tuple[int, ...], tuple[int, ...], np.dtype[np.generic]]:
     """Address, shape, strides in bytes and dtype of a CUDA tensor of any framework's, which must
     live as long as they are used.
@@ -84,7 +85,7 @@ def taken(
         raise TypeError(f"expected an array on the simulated device, got {type(tensor).__name__}")
     if tuple(device()) != (CUDA, 0):
         raise TypeError("expected an array on the simulated device (cuda:0), got one elsewhere")
-    made = tensor.__dlpack__()  # type: ignore[attr-defined]
+    made = tensor.__dlpack__()
     found = _Managed.from_address(_pointer_in(made, b"dltensor")).tensor
     kind = (found.code, found.bits, found.lanes)
     known = (d for d in DTYPES.values() if d.__dlpack_data_type__() == kind)

@@ -8,19 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from kdsl.ir.interp import run
 from kdsl.ir.printer import show
 from tests.cpu.harness import Compiled
-from tests.ir_random import SLOTS, funcs
+from tests.ir_random import arguments, funcs
 
 SIZES = [(4, 5, 3), (1, 1, 1), (3, 17, 9), (2, 0, 4), (2, 4, 0), (3, 33, 20)]
-
-
-def arguments(m, n, k):
-    rng = np.random.default_rng(1)
-
-    def small(*shape):
-        return rng.integers(-3, 4, shape).astype(np.float64)
-
-    o = np.full((SLOTS, m, n), 7.0)
-    return {"x": small(m, k), "y": small(k, n), "s": 2.0, "z": small(m, n), "o": o}
 
 
 # Shrinking would compile hundreds of candidates; the text of the function is in the message.

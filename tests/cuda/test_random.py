@@ -12,19 +12,9 @@ from kdsl.ir.interp import run as interpret
 from kdsl.ir.printer import show
 from tests import random_kernels
 from tests.cuda.launch import build, build_func, run
-from tests.ir_random import SLOTS, funcs
+from tests.ir_random import arguments, funcs
 
 SIZES = [(4, 5, 3), (1, 1, 1), (3, 17, 9), (2, 0, 4), (2, 4, 0), (2, 40, 33)]
-
-
-def arguments(m: int, n: int, k: int) -> dict[str, object]:
-    rng = np.random.default_rng(1)
-
-    def small(*shape: int) -> np.ndarray:
-        return rng.integers(-3, 4, shape).astype(np.float64)
-
-    o = np.full((SLOTS, m, n), 7.0)
-    return {"x": small(m, k), "y": small(k, n), "s": 2.0, "z": small(m, n), "o": o}
 
 
 # Shrinking would compile hundreds of candidates; the text of the function is in the message.

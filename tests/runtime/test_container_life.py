@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -259,7 +260,8 @@ def together(*work: Callable[[], None]) -> None:
 
 @pytest.mark.usefixtures("hasty_threads")
 def test_threads_that_pop_get_each_element_once() -> None:
-    ours, taken = List(range(4000)), [[] for _ in range(4)]  # type: ignore[var-annotated]
+    ours = List(range(4000))
+    taken: list[list[int]] = [[] for _ in range(4)]
 
     def take(into: list[int], end: int) -> None:
         try:
@@ -268,13 +270,14 @@ def test_threads_that_pop_get_each_element_once() -> None:
         except IndexError:
             pass
 
-    together(*[lambda n=n: take(taken[n], -(n % 2)) for n in range(4)])  # type: ignore[misc]
+    together(*(partial(take, each, -(n % 2)) for n, each in enumerate(taken)))
     assert sorted(x for each in taken for x in each) == list(range(4000))
 
 
 @pytest.mark.usefixtures("hasty_threads")
 def test_threads_that_append_while_others_shrink_and_look_lose_nothing() -> None:
-    ours, popped = List(), []  # type: ignore[var-annotated]
+    ours = List()
+    popped: list[int | str] = []
     done = threading.Event()
 
     def grow(start: int) -> None:
@@ -307,7 +310,8 @@ def test_threads_that_append_while_others_shrink_and_look_lose_nothing() -> None
 
 @pytest.mark.usefixtures("hasty_threads")
 def test_threads_that_pop_keys_get_each_value_once() -> None:
-    ours, taken = Dict({n: str(n) for n in range(2000)}), [[] for _ in range(4)]  # type: ignore[var-annotated]
+    ours = Dict({n: str(n) for n in range(2000)})
+    taken: list[list[str]] = [[] for _ in range(4)]
 
     def take(into: list[str]) -> None:
         for n in range(2000):
@@ -316,7 +320,7 @@ def test_threads_that_pop_keys_get_each_value_once() -> None:
                 into.append(value)
             ours[f"k{n % 5}"] = n
 
-    together(*[lambda n=n: take(taken[n]) for n in range(4)])  # type: ignore[misc]
+    together(*(partial(take, each) for each in taken))
     assert sorted(int(x) for each in taken for x in each) == list(range(2000))
     assert len(ours) == 5
 

@@ -83,8 +83,6 @@ class _Assigner:
         #: Values that an array holds or will hold, and from when to when.
         self.spans: dict[str, list[tuple[int, int]]] = {}
         self.block: dict[str, tuple[int, ...]] = {}
-        #: The last reader of each value that was made in the array of a carry.
-        self.guests: dict[str, list[int]] = {}
         self.wish = self._wishes()
 
     def _positions(self) -> None:
@@ -166,8 +164,6 @@ class _Assigner:
         wish = self.wish.get(value)
         if wish is not None and self._alike(wish, value) and self._is_over(wish, at):
             self.out.homes[value] = self.out.homes[wish]
-            guests = self.guests.setdefault(self.out.homes[wish], [])
-            guests.append(self.last.get(value, at))
         else:
             home = next(
                 (
@@ -183,10 +179,11 @@ class _Assigner:
         self._hold(self.out.homes[value], at, self.last.get(value, at))
 
     def _is_over(self, carry: str, at: int) -> bool:
-        """Nobody reads behind here what the carry's array holds: its old value, or another's."""
+        """Nobody reads behind here what the carry's array holds: its old value, or one since."""
         if carry not in self.out.homes or self.last.get(carry, -1) > at:
             return False
-        return all(last <= at for last in self.guests.get(self.out.homes[carry], ()))
+        spans = self.spans[self.out.homes[carry]]
+        return all(end <= at for start, end in spans if start > self.made[carry])
 
     def _is_carried(self, home: str, at: int) -> bool:
         """The array belongs to a carry of a loop around here."""
